@@ -93,6 +93,9 @@ Two rows are not the plain figure. The decode and encode rates of `records` are 
 one thread, not by wall clock. The append rate up to the stored size in `log` is a multiple of
 what a plain `pwritev` reaches at that moment, because the disk itself slows down on the way; it
 says nothing about the raw rate.
+
+A spread of 100 % or more comes from a machine that was busy with other work: the median says less
+there, and "reached" is said of the median only.
 """
 
 

@@ -16,7 +16,7 @@ from headrace.groups.classic.message import (
     SyncReply,
     SyncRequest,
 )
-from headrace.groups.consumer_protocol import (
+from headrace.groups.classic_subscription import (
     read_assignment,
     read_subscription,
     write_assignment,

@@ -9,8 +9,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.client.settings import ClientSettings
+from headrace.console.status.cluster_health import ClusterHealth
 from headrace.console.status.cluster_poller import ClusterPoller
-from headrace.console.status.partition_health import PartitionHealth
 from headrace.testing.local_cluster import local_cluster, start_member
 from testkit.sample.monitoring import used_metrics
 
@@ -80,12 +80,12 @@ def address_of(servers) -> str:
     return ",".join(each.listeners[0].address for each in servers)
 
 
-def console_health(address: str) -> PartitionHealth:
+def console_health(address: str) -> ClusterHealth:
     """Return what the console's overview shows."""
     poller = ClusterPoller(ClientSettings.of({"bootstrap.servers": address}))
     try:
         poller.poll_once()
-        return PartitionHealth.of(poller.snapshot.metadata, poller.snapshot.min_isr)
+        return ClusterHealth.of(poller.snapshot.metadata, poller.snapshot.min_isr)
     finally:
         poller.release()
 

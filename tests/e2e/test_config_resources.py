@@ -123,7 +123,7 @@ def test_loggers_are_changed_one_by_one(client: WireClient) -> None:
 def test_a_refused_request_is_one_line_at_debug_level(
     broker: BrokerProcess, client: WireClient, created: str
 ) -> None:
-    logger = "headrace.broker.refusal"
+    logger = "headrace.broker.refusal_log"
     assert alter(client, LOGGER, "1", logger, "DEBUG") == NONE
     try:
         bad_topic = {"name": "bad/name", "num_partitions": 1, "replication_factor": 1}
@@ -138,6 +138,6 @@ def test_a_refused_request_is_one_line_at_debug_level(
 
     [topics] = [line for line in refused if "api=CreateTopics" in line]
     assert "client=wire-client" in topics
-    assert "bad/name invalid_topic_exception" in topics
+    assert "bad/name INVALID_TOPIC_EXCEPTION" in topics
     [produce] = [line for line in refused if f"{created}-0" in line]
-    assert f"no-{created}-0 unknown_topic_or_partition" in produce
+    assert f"no-{created}-0 UNKNOWN_TOPIC_OR_PARTITION" in produce

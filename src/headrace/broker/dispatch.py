@@ -29,7 +29,8 @@ from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.handlers.registry import SERVED, Handler, load
 from headrace.broker.metric import FETCH_FOLLOWER, RequestTimes
 from headrace.broker.network.connection import LATER, Answer, Connection, FetchFastPath, Parts
-from headrace.broker.refusal import RefusedPart, log_refusals, refusals_are_logged, refused_in
+from headrace.broker.refusal_log import log_refusals, refusals_are_logged
+from headrace.broker.refused_part import RefusedPart, refused_in
 from headrace.model.error import PeerError
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error import UnknownApi, UnsupportedVersion
@@ -44,7 +45,7 @@ Fields: TypeAlias = Mapping[str, Any]
 
 # One in 16 requests that fast paths serve is timed, and counts for all of them: two looks at the
 # clock per request would cost more than all other counting.
-_UNTIMED = 15
+_TIMING_MASK = 15
 _PRODUCE = APIS[ApiKey.PRODUCE].name
 
 # What the handlers of Produce and Fetch return: parts, packed already.
@@ -84,7 +85,7 @@ class Dispatch:
                 frame, connection.repeated_end
             )
             if fast_path is not None:
-                if connection.requests & _UNTIMED:
+                if connection.requests & _TIMING_MASK:
                     answer = fast_path.serve(frame)
                 else:
                     answer = self._timed(fast_path, frame)
@@ -98,7 +99,7 @@ class Dispatch:
         answer = fast_path.serve(frame)
         if answer is not None:
             name = _PRODUCE if isinstance(fast_path, FastProduce) else FETCH_FOLLOWER
-            self._count_time(name, began, answer, _UNTIMED + 1)
+            self._count_time(name, began, answer, _TIMING_MASK + 1)
         return answer
 
     def _count_time(self, name: str, began: float, answer: Answer, weight: int = 1) -> None:

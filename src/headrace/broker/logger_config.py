@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from headrace.cluster.config_command import ConfigAlteration
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.model.config_code import ConfigOperation
-from headrace.telemetry.log_level import ROOT, log_levels
+from headrace.telemetry.log_levels import ROOT, log_levels
 
 _LEVELS: Mapping[str, int] = {
     "TRACE": logging.DEBUG,

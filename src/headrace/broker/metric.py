@@ -4,10 +4,11 @@ Hot paths add to plain integers; Prometheus' own types are made when /metrics is
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headrace.broker.refused_part import refused_in
 from headrace.telemetry.histogram import Histogram
 
 FETCH_FOLLOWER: Final = "FetchFollower"
@@ -18,7 +19,6 @@ OTHER_TOPICS: Final = ""
 
 # Parts of a response that are looked at for errors: a list of 10,000 topics must not cost more.
 _MAX_PARTS = 64
-_MAX_DEPTH = 3
 
 
 class TopicTraffic:
@@ -92,8 +92,8 @@ class BrokerMetrics:
 
     def count_errors(self, api: str, fields: Mapping[str, Any]) -> None:
         """Count the error codes of a response, in its first parts."""
-        for code in _error_codes(fields, [_MAX_PARTS], _MAX_DEPTH):
-            self.errors[api, code] += 1
+        for each in refused_in(fields, _MAX_PARTS):
+            self.errors[api, each.code] += 1
 
     def traffic(self) -> "Traffic":
         """Return what was written and read since the start. Deleted topics count in the total."""
@@ -119,19 +119,3 @@ class Traffic:
 
     total: TopicTraffic
     by_topic: Mapping[str, TopicTraffic]
-
-
-def _error_codes(fields: Mapping[str, Any], left: list[int], depth: int) -> Iterable[int]:
-    code = fields.get("error_code")
-    if code:
-        yield int(code)
-    if not depth:
-        return
-    for value in fields.values():
-        if not isinstance(value, list | tuple):
-            continue
-        for part in value:
-            if not isinstance(part, Mapping) or not left[0]:
-                break
-            left[0] -= 1
-            yield from _error_codes(part, left, depth - 1)

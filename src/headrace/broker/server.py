@@ -39,7 +39,7 @@ import structlog
 
 from headrace.broker.auth.authentication import Authentication
 from headrace.broker.broker import Broker
-from headrace.broker.client_metrics.page import render_page
+from headrace.broker.client_metrics.pushed_metrics import render_page
 from headrace.broker.config.listener import Listener
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.dispatch import Dispatch
@@ -50,14 +50,14 @@ from headrace.broker.network.descriptor import raise_limit
 from headrace.broker.network.listening_socket import ListeningSocket
 from headrace.broker.network.poller import Poller
 from headrace.broker.operation.admin_http import AdminHttp
-from headrace.broker.operation.compaction_worker import CompactionLimits, CompactionWorker
-from headrace.broker.operation.gauge import (
+from headrace.broker.operation.broker_readings import (
     client_readings,
     cluster_readings,
     loop_readings,
     request_readings,
     storage_readings,
 )
+from headrace.broker.operation.compaction_worker import CompactionLimits, CompactionWorker
 from headrace.broker.operation.loop_watch import LoopWatch
 from headrace.broker.operation.maintenance import Chore, Maintenance
 from headrace.broker.operation.metrics_page import MetricsPage

@@ -143,7 +143,7 @@ def _store(servers: str | None, settings: "BrokerSettings") -> "Callable[[], Clu
         raise ConfigError(
             "a cluster needs kazoo to speak to ZooKeeper: pip install 'headrace[spark]'"
         ) from error
-    from headrace.broker.auth.zookeeper_access import zookeeper_access
+    from headrace.broker.auth.zookeeper_settings import zookeeper_access
 
     session_ms = int(settings["zookeeper.session.timeout.ms"])
     access = zookeeper_access(settings)

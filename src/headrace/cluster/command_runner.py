@@ -22,7 +22,9 @@ from headrace.cluster.store import (
     UpdateNode,
     Write,
 )
+from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicPlan
+from headrace.cluster.topic_life import TopicLives
 from headrace.model.error import StorageError, VersionConflict
 
 T = TypeVar("T")
@@ -30,6 +32,8 @@ T = TypeVar("T")
 # Losing this often in a row means that another broker writes all the time.
 _MAX_TRIES = 10
 _COMMIT_BYTES = MAX_NODE_BYTES // 2
+# About what a write takes in a packet beside its data: its path, and the topic's second node.
+_WRITE_BYTES = 200
 # Another broker may have removed the reason a moment ago, and its watch event is still on the way.
 _MAY_BE_STALE = frozenset(
     {
@@ -73,12 +77,14 @@ class CommandRunner:
         self._entities: dict[str, Entity] = {}
         self._changes: list[Change] = []
         self._stale = False
+        self._lives = TopicLives(store)
         self.state = ClusterState()
         self.load()
         self._changes.clear()
 
     def load(self) -> None:
         """Read everything again; what differs from before is among the changes to take."""
+        self._lives.load()
         nodes = {node.path: node for kind in KINDS for node in self._store.scan(kind)}
         self._stale = False
         for path in set(self._entities) - set(nodes):
@@ -92,11 +98,15 @@ class CommandRunner:
         A watch event only names the path: what it carries may be older than a commit of ours.
         """
         for path in sorted(set(paths)):
-            node = self._store.get(path)
-            if node is None:
-                self.adopt(path, None, -1)
-            else:
-                self.adopt(path, decode_entity(node), node.version)
+            entity, version = self._read(path)
+            if isinstance(entity, TopicRecord) and not self._lives.look(entity):
+                # Deleted since, or of an earlier release, which has no node of its id.
+                entity, version = self._read(path)
+            self.adopt(path, entity, version)
+
+    def _read(self, path: str) -> tuple[Entity | None, int]:
+        node = self._store.get(path)
+        return (None, -1) if node is None else (decode_entity(node), node.version)
 
     def adopt(self, path: str, entity: Entity | None, version: int) -> None:
         """Apply what a node of the store holds; None for a node that is gone."""
@@ -167,12 +177,25 @@ class CommandRunner:
         changes = [change for change in decided if not self._is_removed_already(change)]
         writes = [self._write(change) for change in changes]
         for first, last in _pieces(writes):
-            versions = self._store.commit([*checks, *writes[first:last]])[len(checks) :]
+            beside = self._write_beside(changes[first:last], writes[first:last])
+            ahead = [*checks, *beside]
+            versions = self._store.commit([*ahead, *writes[first:last]])[len(ahead) :]
             for change, write, version in zip(
                 changes[first:last], writes[first:last], versions, strict=True
             ):
                 deleted = isinstance(write, DeleteNode)
+                if isinstance(change.entity, TopicRecord):
+                    self._lives.committed(write, change.entity)
                 self.adopt(write.path, None if deleted else change.entity, version)
+
+    def _write_beside(self, changes: Sequence[Change], writes: Sequence[Write]) -> list[Write]:
+        """Return what the commit holds for the lives of its topics (`topic_life`)."""
+        beside = [
+            self._lives.write_beside(write, change.entity)
+            for change, write in zip(changes, writes, strict=True)
+            if isinstance(change.entity, TopicRecord)
+        ]
+        return [write for write in beside if write is not None]
 
     def _is_removed_already(self, change: Change) -> bool:
         return isinstance(change, Remove) and entity_path(change.entity) not in self._versions
@@ -203,7 +226,9 @@ def _pieces(writes: Sequence[Write]) -> list[tuple[int, int]]:
     pieces: list[tuple[int, int]] = []
     first, size = 0, 0
     for number, write in enumerate(writes):
-        bytes_ = len(write.data) if isinstance(write, CreateNode | UpdateNode) else 0
+        bytes_ = _WRITE_BYTES
+        if isinstance(write, CreateNode | UpdateNode):
+            bytes_ += len(write.data)
         if number > first and size + bytes_ > _COMMIT_BYTES:
             pieces.append((first, number))
             first, size = number, 0

@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from headrace.groups.classic.group import ClassicGroup
 from headrace.groups.classic.state import ClassicState
+from headrace.groups.classic_subscription import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.consumer.group import ConsumerGroup
-from headrace.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.topic import TopicIdPartition
 
 

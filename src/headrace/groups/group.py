@@ -3,8 +3,8 @@
 from typing import TypeAlias
 
 from headrace.groups.classic.group import ClassicGroup
+from headrace.groups.classic_subscription import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.consumer.group import ConsumerGroup
-from headrace.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup
 

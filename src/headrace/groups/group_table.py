@@ -111,7 +111,7 @@ class GroupTable:
         out.append(created.record())
         return created
 
-    def draft_mixed(self, group_id: str) -> ConsumerGroup | None:
+    def draft_of_consumer_group(self, group_id: str) -> ConsumerGroup | None:
         """Return a draft of a KIP-848 group with members, which others may join by the classic
         protocol; None where there is no such group."""
         group = self.groups.get(group_id)
@@ -145,7 +145,7 @@ class GroupTable:
             out.append(GroupMetadataRecord(group=request.group_id, value=None))
         return ConsumerGroup(request.group_id, self.config)
 
-    def settled(self, group: ConsumerGroup, now_ms: int, out: GroupOutput) -> Group:
+    def downgraded_if_classic(self, group: ConsumerGroup, now_ms: int, out: GroupOutput) -> Group:
         """Return what a draft becomes after members have gone: a classic group, if only members of
         that protocol are left."""
         known = self.groups.get(group.group_id)

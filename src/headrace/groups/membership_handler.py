@@ -48,12 +48,14 @@ class MembershipHandler:
             )
         _check_texts(request)
         new_member_id = f"{request.instance_id or request.client_id}-{self._new_id()}"
-        mixed = self._table.draft_mixed(request.group_id)
+        mixed = self._table.draft_of_consumer_group(request.group_id)
         if mixed is not None:
             classic = ClassicMembership(mixed, self._table.topics)
             classic.join(request, new_member_id, event.token, now_ms, event.out)
             # It may have taken the place of the last member of the consumer protocol.
-            event.groups[request.group_id] = self._table.settled(mixed, now_ms, event.out)
+            event.groups[request.group_id] = self._table.downgraded_if_classic(
+                mixed, now_ms, event.out
+            )
             return
         group = self._table.draft_classic_to_join(request, event.out)
         group.join(request, new_member_id, event.token, now_ms, event.out)
@@ -61,7 +63,7 @@ class MembershipHandler:
 
     def sync(self, request: SyncRequest, event: GroupEvent, now_ms: int) -> None:
         """Handle a SyncGroup."""
-        mixed = self._table.draft_mixed(request.group_id)
+        mixed = self._table.draft_of_consumer_group(request.group_id)
         if mixed is not None:
             classic = ClassicMembership(mixed, self._table.topics)
             classic.sync(request, event.token, now_ms, event.out)
@@ -73,7 +75,7 @@ class MembershipHandler:
 
     def heartbeat(self, request: HeartbeatRequest, event: GroupEvent, now_ms: int) -> None:
         """Handle a Heartbeat."""
-        mixed = self._table.draft_mixed(request.group_id)
+        mixed = self._table.draft_of_consumer_group(request.group_id)
         if mixed is not None:
             classic = ClassicMembership(mixed, self._table.topics)
             classic.heartbeat(request, event.token, now_ms, event.out)
@@ -103,7 +105,9 @@ class MembershipHandler:
                 LeftMember(member_id=member_id, instance_id=leaving.instance_id, error=error)
             )
         if isinstance(group, ConsumerGroup):
-            event.groups[request.group_id] = self._table.settled(group, now_ms, event.out)
+            event.groups[request.group_id] = self._table.downgraded_if_classic(
+                group, now_ms, event.out
+            )
         elif group is not None:
             event.groups[request.group_id] = group
         event.out.reply(event.token, LeaveReply(members=tuple(left)))
@@ -130,7 +134,9 @@ class MembershipHandler:
         topics = self._table.topics
         if request.is_leaving:
             group.leave(request, topics, event.token, event.out)
-            event.groups[request.group_id] = self._table.settled(group, now_ms, event.out)
+            event.groups[request.group_id] = self._table.downgraded_if_classic(
+                group, now_ms, event.out
+            )
         else:
             group.heartbeat(request, self._new_id(), topics, event.token, now_ms, event.out)
             event.groups[request.group_id] = group

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
+from headrace.groups.classic_subscription import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.consumer.group import ConsumerGroup
-from headrace.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.error import GroupError, Refusal, check_text
 from headrace.groups.event import GroupEvent
 from headrace.groups.expiry import is_expired

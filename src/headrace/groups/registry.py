@@ -247,7 +247,7 @@ class GroupRegistry:
                 draft.tick(now_ms, event.out)
             else:
                 draft.tick(self._table.topics, now_ms, event.out)
-                event.groups[group_id] = self._table.settled(draft, now_ms, event.out)
+                event.groups[group_id] = self._table.downgraded_if_classic(draft, now_ms, event.out)
             return self._finish(event)
         return None
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from headrace.model.ids import TopicPartition
+
 
 class TopicIdPartition(NamedTuple):
     """One partition, named by the topic's id: a topic deleted and created again is another one."""
@@ -72,3 +74,26 @@ class TopicImage:
 
     def names(self) -> Collection[str]:
         return self._by_name
+
+
+def with_ids(
+    partitions: frozenset[TopicPartition], topics: TopicSource
+) -> frozenset[TopicIdPartition]:
+    """Return partitions by their topics' ids, without topics that do not exist."""
+    return frozenset(
+        TopicIdPartition(topic.topic_id, each.partition)
+        for each in partitions
+        if (topic := topics.by_name(each.topic)) is not None
+        and 0 <= each.partition < topic.partition_count
+    )
+
+
+def with_names(
+    partitions: frozenset[TopicIdPartition], topics: TopicSource
+) -> frozenset[TopicPartition]:
+    """Return partitions by their topics' names, without topics that do not exist any more."""
+    return frozenset(
+        TopicPartition(topic.name, each.partition)
+        for each in partitions
+        if (topic := topics.by_id(each.topic_id)) is not None
+    )

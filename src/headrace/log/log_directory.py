@@ -11,17 +11,13 @@ from threading import Lock
 import structlog
 
 from headrace.log.background_flush import BackgroundFlush
-from headrace.log.departed_log import DELETE_SUFFIX, STRAY_SUFFIX, DepartedLogs, partition_of
+from headrace.log.departed_logs import DELETE_SUFFIX, STRAY_SUFFIX, DepartedLogs, partition_of
 from headrace.log.directory_lock import DirectoryLock
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk, FileSystem
 from headrace.log.index.index_cache import IndexCache
 from headrace.log.meta_properties import MetaProperties
-from headrace.log.offset_checkpoint import (
-    LOG_START_NAME,
-    RECOVERY_POINT_NAME,
-    REPLICATION_NAME,
-)
+from headrace.log.offset_checkpoint import LOG_START_NAME, RECOVERY_POINT_NAME, REPLICATION_NAME
 from headrace.log.parallel import for_each
 from headrace.log.partition.loader import RecoveryReport, load_log, new_log
 from headrace.log.partition.partition_log import PartitionLog
@@ -30,12 +26,7 @@ from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
 from headrace.log.saved_offsets import SavedOffsets
 from headrace.log.storage import Storage
 from headrace.model.clock import Clock, SystemClock
-from headrace.model.error import (
-    DiskFull,
-    InvalidArgument,
-    LogClosed,
-    StorageError,
-)
+from headrace.model.error import DiskFull, InvalidArgument, LogClosed, StorageError
 from headrace.model.ids import TopicId, TopicPartition, topic_name_problem
 from headrace.model.topic_config import LogConfig
 
@@ -94,6 +85,7 @@ class LogDirectory:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._known: set[TopicPartition] = set()
         self._topic_ids: dict[TopicPartition, TopicId | None] = {}
+        self._owed_ids: dict[TopicPartition, TopicId] = {}
         self._new: list[PartitionLog] = []
         self._departed = DepartedLogs(self._storage, path)
         self._recovery_points = SavedOffsets(filesystem, path / RECOVERY_POINT_NAME)
@@ -275,12 +267,14 @@ class LogDirectory:
         return topic_id
 
     def set_topic_id(self, partition: TopicPartition, topic_id: TopicId) -> None:
-        """Write down, durably, of which topic a log is that was written without."""
+        """Write down, durably, of which topic a log is that was written without. It is known from
+        now on, even if the disk is full: then `maintain` writes it."""
+        self._topic_ids[partition] = self._owed_ids[partition] = topic_id
         with self._storage.io(f"write the topic id of {partition}"):
             PartitionMetadataFile(topic_id=topic_id).write(
                 self._storage.filesystem, self.path / str(partition)
             )
-        self._topic_ids[partition] = topic_id
+        self._owed_ids.pop(partition, None)
 
     def create(self, partition: TopicPartition, topic_id: TopicId | None = None) -> PartitionLog:
         """Create an empty log; return the log that is there if there is one (`create_all`)."""
@@ -352,7 +346,7 @@ class LogDirectory:
         self, partitions: Sequence[TopicPartition], suffix: str
     ) -> list[tuple[TopicPartition, PartitionLog | None, Path]]:
         with self._lock:
-            known = [each for each in partitions if each in self._known]
+            known = [each for each in dict.fromkeys(partitions) if each in self._known]
             self._known.difference_update(known)
             loading = [self._loading[each] for each in known if each in self._loading]
         for lock in loading:
@@ -362,6 +356,7 @@ class LogDirectory:
             leaving = [(each, self._logs.pop(each, None)) for each in known]
             for each in known:
                 self._topic_ids.pop(each, None)
+                self._owed_ids.pop(each, None)
         for _, log in leaving:
             if log is not None:
                 log.abandon()
@@ -413,14 +408,6 @@ class LogDirectory:
         with self._saving:
             self._save(self._log_starts, lambda log: log.log_start_offset)
             self._save(self._recovery_points, lambda log: log.recovery_point)
-            self._forget_gone(self._high_watermarks)
-
-    def _forget_gone(self, saved: SavedOffsets) -> None:
-        """Drop what was written of partitions that are gone: one that is created again under the
-        same name would begin, after a crash, with the high watermark of the one before."""
-        with self._lock:
-            known = frozenset(self._known)
-        saved.save(known, ())
 
     def _save(self, saved: SavedOffsets, of: Callable[[PartitionLog], int]) -> None:
         with self._lock:
@@ -442,6 +429,12 @@ class LogDirectory:
             except DiskFull as error:
                 full = error  # another log may still make room
         self.remove_deleted()
+        for partition, topic_id in list(self._owed_ids.items()):
+            with self._lock:
+                loading = self._loading.setdefault(partition, Lock())
+            with loading:
+                if partition in self._known:  # `_leave` waits for the lock before it renames
+                    self.set_topic_id(partition, topic_id)
         self.checkpoint()
         if full is not None:
             raise full

@@ -48,9 +48,12 @@ class SavedOffsets:
             self._unwritten = False
 
     def forget(self, partition: TopicPartition) -> None:
-        """Drop the entry of a partition before another of the same name is created.
+        """Drop the entry of a partition before another of the same name is created, from the file
+        as well.
 
-        The file holds one only if it could not be written when the partition was deleted.
+        There is one if the file could not be written when the partition was deleted, and in the one
+        of high watermarks, which a deletion does not write: the new log would begin, after a
+        crash, with the high watermark of the one before.
         """
         if partition in self._saved or self._unwritten:
             self.save(self._saved.keys() - {partition}, ())

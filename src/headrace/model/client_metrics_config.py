@@ -10,6 +10,9 @@ INTERVAL_MS = "interval.ms"
 MATCH = "match"
 METRICS = "metrics"
 
+DEFAULT_INTERVAL_MS = 300_000
+"""Of a subscription, and of a client without one until it asks again."""
+
 MATCHED = (
     "client_id",
     "client_instance_id",
@@ -26,7 +29,7 @@ CLIENT_METRICS_CONFIG = ConfigTable.of(
         ConfigKey(
             name=INTERVAL_MS,
             type=ConfigType.INT,
-            default=300_000,
+            default=DEFAULT_INTERVAL_MS,
             doc="How often clients push their metrics.",
             minimum=100,
             maximum=3_600_000,

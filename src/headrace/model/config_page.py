@@ -82,10 +82,20 @@ def _row(key: ConfigKey) -> str:
 
 
 def _allowed(key: ConfigKey) -> str:
+    """Return which values a key takes, and why, where Kafka would take others."""
+    allowed = _bounds(key)
+    if key.bound_reason is None or key.bound_reason == key.without_effect:
+        return allowed
+    return f"{allowed}: {key.bound_reason}"
+
+
+def _bounds(key: ConfigKey) -> str:
     if key.choices:
-        return ", ".join(key.choices)
-    if key.minimum is None and key.maximum is None:
+        return ", ".join(choice or "''" for choice in key.choices)
+    if key.minimum is None:
         return ""
     if key.maximum is None or key.maximum == _LARGEST:
-        return f"at least {key.minimum:g}"
-    return f"{key.minimum:g} to {key.maximum:g}" if key.minimum is not None else ""
+        return f"at least {key.minimum}"
+    if key.minimum == key.maximum:
+        return f"{key.minimum}"
+    return f"{key.minimum} to {key.maximum}"

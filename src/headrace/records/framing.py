@@ -125,7 +125,7 @@ def load_kernel() -> None:
         newest_ms: int,
     ) -> Inspection:
         marks = np.zeros(count, dtype=np.uint8)
-        result = np.zeros(3, dtype=np.int64)
+        result = np.zeros(2, dtype=np.int64)
         kernel.inspect_records(
             readable(rows),
             count,

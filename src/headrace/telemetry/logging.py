@@ -10,7 +10,7 @@ from typing import Literal, TextIO, cast
 
 import structlog
 
-from headrace.telemetry.log_level import ROOT, log_levels
+from headrace.telemetry.log_levels import ROOT, log_levels
 
 LogFormat = Literal["text", "json"]
 LEVELS = ("debug", "info", "warning", "error")

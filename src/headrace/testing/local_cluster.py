@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from headrace.broker.auth.zookeeper_access import zookeeper_access
+from headrace.broker.auth.zookeeper_settings import zookeeper_access
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.server import Server
 from headrace.cluster.zookeeper.zookeeper_store import ZooKeeperStore

@@ -6,7 +6,7 @@ hand-written message wants an error code, a plain number does too.
 
 from kio.schema.errors import ErrorCode
 
-__all__ = ["ErrorCode", "error_code"]
+__all__ = ["ErrorCode", "error_code", "error_name"]
 
 
 def error_code(value: int) -> ErrorCode:
@@ -15,3 +15,15 @@ def error_code(value: int) -> ErrorCode:
         return ErrorCode(value)
     except ValueError:
         return ErrorCode.unknown_server_error
+
+
+def error_name(value: int) -> str:
+    """Return Kafka's name of a code; of one from a newer Kafka, the number.
+
+    >>> error_name(6)
+    'NOT_LEADER_OR_FOLLOWER'
+    """
+    try:
+        return ErrorCode(value).name.upper()
+    except ValueError:
+        return str(value)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from headrace.model.broker_config import BROKER_CONFIG
 from headrace.model.config_page import configuration_page
 from headrace.model.topic_config import TOPIC_CONFIG
@@ -18,3 +20,18 @@ def test_every_key_has_its_row() -> None:
 
     for key in [*TOPIC_CONFIG, *BROKER_CONFIG]:
         assert f"| `{key.name}` |" in page
+
+
+@pytest.mark.parametrize(
+    ("key", "allowed"),
+    [
+        ("interval.ms", "100 to 3600000"),
+        ("queued.max.request.bytes", "at least 1048576"),
+        ("ssl.endpoint.identification.algorithm", "https, ''"),
+        ("num.replica.fetchers", "1: a broker has one fetcher per leader that it follows"),
+    ],
+)
+def test_what_is_allowed_is_written_out(key: str, allowed: str) -> None:
+    (row,) = [line for line in configuration_page().splitlines() if f"| `{key}` |" in line]
+
+    assert row.split(" | ")[3] == allowed

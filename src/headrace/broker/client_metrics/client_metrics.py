@@ -2,10 +2,10 @@
 
 Rule 1: a client is what its instance id says, whichever connection it pushes over. Only how often
 it may push goes by its connection too, since a client chooses its id.
-Rule 2: what clients can make the broker hold is bounded: samples per client, and of all clients
-together. Beyond that the clients go first that have been silent for longest.
-Rule 3: a client that has been silent for three intervals, or has said goodbye, is dropped a while
-later: Prometheus has had its last figures by then.
+Rule 2: what clients can make the broker hold is bounded: samples per client, clients, and samples
+of all clients together. Beyond that the clients go first that have been silent for longest.
+Rule 3: a client is dropped three intervals after its last push, or two minutes after it has said
+goodbye, and never before two minutes: Prometheus has had its last figures by then.
 Rule 4: pushes are read one after the other (`reading`), however many clients push.
 """
 
@@ -15,7 +15,7 @@ from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from headrace.broker.client_metrics.otlp import Sample
-from headrace.broker.client_metrics.page import PushedMetrics
+from headrace.broker.client_metrics.pushed_metrics import PushedMetrics
 from headrace.broker.client_metrics.subscription import Demand, Subscription
 from headrace.model.clock import Clock
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from headrace.model.client_metrics_config import (
     CLIENT_METRICS_CONFIG,
+    DEFAULT_INTERVAL_MS,
     INTERVAL_MS,
     MATCH,
     METRICS,
@@ -19,7 +20,6 @@ from headrace.model.client_metrics_config import (
 )
 
 ALL_METRICS = "*"
-_DEFAULT_INTERVAL_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Demand:
     """
 
     metrics: tuple[str, ...] = ()
-    interval_ms: int = _DEFAULT_INTERVAL_MS
+    interval_ms: int = DEFAULT_INTERVAL_MS
 
     @classmethod
     def of(cls, subscriptions: Iterable[Subscription], client: Mapping[str, str]) -> "Demand":

@@ -21,7 +21,8 @@ from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import code_of
 from headrace.broker.network.connection import Answer, Parts
-from headrace.broker.refusal import RefusedPart, log_refused_request, refusals_are_logged
+from headrace.broker.refusal_log import log_refused_request, refusals_are_logged
+from headrace.broker.refused_part import RefusedPart
 from headrace.broker.replica.delayed_produce import DelayedProduce, Failures
 from headrace.broker.replica.partition import Partition
 from headrace.model.error import HeadraceError

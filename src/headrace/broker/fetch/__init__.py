@@ -1,1 +1,1 @@
-"""A fetch on its way: a consumer's, one of a session, a follower's."""
+"""How a fetch is read, waited for and answered: consumers, sessions, followers."""

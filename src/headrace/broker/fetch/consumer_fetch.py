@@ -3,15 +3,23 @@
 A consumer may read from a follower as well, up to its high watermark (KIP-392).
 """
 
+from collections.abc import Iterable
+
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
+from headrace.broker.fetch.delayed_fetch import DelayedFetch, GrowthSource, SourceSet
+from headrace.broker.fetch.fetch_result import (
+    PartitionResult,
+    aborted_transactions,
+    by_topic,
+    has_news,
+)
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Parts
-from headrace.broker.refusal import RefusedPart, log_refusals, refusals_are_logged
-from headrace.broker.replica.delayed_fetch import DelayedFetch, GrowthSource, SourceSet
-from headrace.broker.replica.fetch_result import Result, aborted_transactions, by_topic, has_news
+from headrace.broker.refusal_log import log_refusals, refusals_are_logged
+from headrace.broker.refused_part import RefusedPart
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.partition import Partition, epoch_error
@@ -58,7 +66,7 @@ class ConsumerFetch:
         self._admission = admission
         self.failed = False
         # What `readable_bytes` read, when that is enough to answer.
-        self._results: list[tuple[FetchedPartition, Result]] | None = None
+        self._results: list[tuple[FetchedPartition, PartitionResult]] | None = None
         self._delayed: DelayedFetch | None = None
         self._response: CallbackFuture[Parts | None] | None = None
 
@@ -69,7 +77,9 @@ class ConsumerFetch:
             return self.pack(results)
         return self._delay(results, size)
 
-    def _delay(self, results: list[tuple[FetchedPartition, Result]], have_bytes: int) -> Answer:
+    def _delay(
+        self, results: list[tuple[FetchedPartition, PartitionResult]], have_bytes: int
+    ) -> Answer:
         """Answer once there is enough to send; at once where no partition can grow."""
         sources = [
             source
@@ -122,12 +132,17 @@ class ConsumerFetch:
 
     # -- reading
 
-    def read(self) -> tuple[list[tuple[FetchedPartition, Result]], int]:
+    def read(self) -> tuple[list[tuple[FetchedPartition, PartitionResult]], int]:
         """Return one result per partition, within the byte budget, and the bytes of records."""
+        return self._read_each(self._admission.partitions)
+
+    def _read_each(
+        self, items: Iterable[FetchedPartition]
+    ) -> tuple[list[tuple[FetchedPartition, PartitionResult]], int]:
         budget = min(self._request.max_bytes, self._broker.fetch_max_bytes)
-        results: list[tuple[FetchedPartition, Result]] = []
+        results: list[tuple[FetchedPartition, PartitionResult]] = []
         size = 0
-        for item in self._admission.partitions:
+        for item in items:
             result = self._read_partition(item, budget - size, size == 0)
             size += result.records_bytes
             if result.error_code:
@@ -135,7 +150,9 @@ class ConsumerFetch:
             results.append((item, result))
         return results, size
 
-    def _read_partition(self, item: FetchedPartition, budget: int, at_least_one: bool) -> Result:
+    def _read_partition(
+        self, item: FetchedPartition, budget: int, at_least_one: bool
+    ) -> PartitionResult:
         requested, broker = item.requested, self._broker
         if broker.guard.authorizer is not None and broker.guard.denies_topic(
             self._call, Operation.READ, item.name, item.topic_id
@@ -162,7 +179,9 @@ class ConsumerFetch:
         except HeadraceError as error:
             return FetchPartitionResult(requested.partition, code_of(error))
 
-    def _read_follower(self, item: FetchedPartition, budget: int, at_least_one: bool) -> Result:
+    def _read_follower(
+        self, item: FetchedPartition, budget: int, at_least_one: bool
+    ) -> PartitionResult:
         """Read from a follower's log up to its high watermark (KIP-392); or name the leader."""
         requested, broker = item.requested, self._broker
         index = requested.partition
@@ -189,7 +208,7 @@ class ConsumerFetch:
         item: FetchedPartition,
         budget: int,
         at_least_one: bool,
-    ) -> Result:
+    ) -> PartitionResult:
         log, requested = partition.log, item.requested
         if requested.last_fetched_epoch >= 0:
             parted = divergence(log, requested.last_fetched_epoch, requested.fetch_offset)
@@ -218,7 +237,9 @@ class ConsumerFetch:
         )
         return FetchPartitionResult(requested.partition, 0, *offsets, piece.size, piece, aborted)
 
-    def _diverging(self, partition: Partition | Follower, index: int, parted: Divergence) -> Result:
+    def _diverging(
+        self, partition: Partition | Follower, index: int, parted: Divergence
+    ) -> PartitionResult:
         """Tell a client that its position lies in records which this log does not have, and up to
         where it has the same (KIP-320, KIP-595)."""
         if parted.epoch < 0:
@@ -230,7 +251,7 @@ class ConsumerFetch:
 
     # -- answering
 
-    def pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
+    def pack(self, results: list[tuple[FetchedPartition, PartitionResult]]) -> Parts:
         admission = self._admission
         if self.failed and refusals_are_logged():
             log_refusals(self._call, _refused(results))
@@ -257,7 +278,7 @@ class ConsumerFetch:
             else (),
         )
 
-    def _count(self, results: list[tuple[FetchedPartition, Result]], size: int) -> None:
+    def _count(self, results: list[tuple[FetchedPartition, PartitionResult]], size: int) -> None:
         """Count what is sent, and what went wrong."""
         if size:
             named = self._broker.topics.named
@@ -269,7 +290,7 @@ class ConsumerFetch:
         if self.failed:
             self._count_errors(results)
 
-    def _count_errors(self, results: list[tuple[FetchedPartition, Result]]) -> None:
+    def _count_errors(self, results: list[tuple[FetchedPartition, PartitionResult]]) -> None:
         for _, result in results:
             if result.error_code:
                 self._broker.metrics.errors[_NAME, result.error_code] += 1
@@ -279,7 +300,7 @@ class ConsumerFetch:
         return self._broker.quotas.throttle_fetch(self._call, size_bytes)
 
 
-def _refused(results: list[tuple[FetchedPartition, Result]]) -> list[RefusedPart]:
+def _refused(results: list[tuple[FetchedPartition, PartitionResult]]) -> list[RefusedPart]:
     return [
         RefusedPart(f"{item.name or item.topic_id}-{result.partition}", result.error_code)
         for item, result in results

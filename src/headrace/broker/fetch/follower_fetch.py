@@ -5,9 +5,9 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
 from headrace.broker.fetch.consumer_fetch import ConsumerFetch
+from headrace.broker.fetch.delayed_fetch import GrowthSource, LogEndGrowth, SourceSet
+from headrace.broker.fetch.fetch_result import PartitionResult
 from headrace.broker.network.connection import Answer, Parts
-from headrace.broker.replica.delayed_fetch import GrowthSource, LogEndGrowth
-from headrace.broker.replica.fetch_result import Result
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition
 from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.replication_throttle import names_replica
@@ -40,19 +40,20 @@ class FollowerFetch(ConsumerFetch):
         super().__init__(broker, call, request, admission)
         self._counted = counted
 
-    def run(self) -> Answer:
-        results, size = self.read()
+    def _wait_for(
+        self, sources: list[GrowthSource], have_bytes: int, watched: SourceSet | None = None
+    ) -> Answer:
+        # What is read after the wait has the same fetch offsets as the first read.
         self._counted = True
-        request = self._request
-        if size >= request.min_bytes or request.max_wait_ms <= 0 or self.failed:
-            return self.pack(results)
-        return self._delay(results, size)
+        return super()._wait_for(sources, have_bytes, watched)
 
     def _source(self, item: FetchedPartition) -> GrowthSource | None:
         partition = self._broker.topics.find(item.name, item.topic_id, item.requested.partition)
         return None if partition is None else LogEndGrowth(partition)
 
-    def _read_partition(self, item: FetchedPartition, budget: int, at_least_one: bool) -> Result:
+    def _read_partition(
+        self, item: FetchedPartition, budget: int, at_least_one: bool
+    ) -> PartitionResult:
         requested, broker, request = item.requested, self._broker, self._request
         index = requested.partition
         if not broker.guard.may_on_cluster(self._call, Operation.CLUSTER_ACTION):
@@ -111,7 +112,7 @@ class FollowerFetch(ConsumerFetch):
             and self._request.replica_id not in partition.state.isr
         )
 
-    def pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
+    def pack(self, results: list[tuple[FetchedPartition, PartitionResult]]) -> Parts:
         for item, result in results:
             if result.records_bytes:
                 partition = self._broker.topics.find(
@@ -121,7 +122,7 @@ class FollowerFetch(ConsumerFetch):
                     self._broker.leader_throttle.record(result.records_bytes)
         return super().pack(results)
 
-    def _count(self, results: list[tuple[FetchedPartition, Result]], size: int) -> None:
+    def _count(self, results: list[tuple[FetchedPartition, PartitionResult]], size: int) -> None:
         self._broker.metrics.replication_sent_bytes += size
         if self.failed:
             self._count_errors(results)

@@ -1,15 +1,15 @@
 """Incremental fetches (KIP-227) look only at the partitions that may have something new
-(`replica.fetch_watch`)."""
+(`fetch.fetch_watch`)."""
 
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.fetch.consumer_fetch import READ_COMMITTED, ConsumerFetch
+from headrace.broker.fetch.delayed_fetch import GrowthSource, LogEndAndHighWatermark
+from headrace.broker.fetch.fetch_result import PartitionResult, has_news
+from headrace.broker.fetch.fetch_watch import FetchWatch, FindSource
 from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.network.connection import Answer, Parts
-from headrace.broker.replica.delayed_fetch import GrowthSource, ReplicaGrowth
-from headrace.broker.replica.fetch_result import Result, has_news
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition, FetchSession
-from headrace.broker.replica.fetch_watch import FetchWatch, FindSource
 from headrace.model.ids import BrokerId
 from headrace.wire.fetch_request import FetchRequest
 
@@ -38,10 +38,10 @@ class _WatchedFetch(ConsumerFetch):
         raise NotImplementedError
 
     def _token(self) -> object:
-        """Return what must be as it was for partitions to go on resting."""
+        """Return what must be as it was for partitions to stay idle."""
         raise NotImplementedError
 
-    def _at_end(self, item: FetchedPartition, result: Result) -> bool:
+    def _at_end(self, item: FetchedPartition, result: PartitionResult) -> bool:
         """Return whether there is nothing more to send before the partition grows."""
         raise NotImplementedError
 
@@ -50,35 +50,32 @@ class _WatchedFetch(ConsumerFetch):
         changes = sum([each.changes for each in broker.storage.directories])
         return changes, None if authorizer is None else (authorizer.version, self._call.principal)
 
-    def read(self) -> tuple[list[tuple[FetchedPartition, Result]], int]:
+    def read(self) -> tuple[list[tuple[FetchedPartition, PartitionResult]], int]:
         watch = self._watch
         watch.refresh(self._broker.topics.version, self._token())
-        budget = min(self._request.max_bytes, self._broker.fetch_max_bytes)
-        results: list[tuple[FetchedPartition, Result]] = []
-        size = 0
-        for item in tuple(watch.ready):
-            result = self._read_partition(item, budget - size, size == 0)
-            size += result.records_bytes
-            if result.error_code:
-                self.failed = True
+        read, size = self._read_each(tuple(watch.ready))
+        results: list[tuple[FetchedPartition, PartitionResult]] = []
+        for item, result in read:
             if (
                 result.records_bytes == 0
                 and not has_news(item, result)
                 and self._at_end(item, result)
             ):
-                watch.rest(item)
+                watch.set_idle(item)
             else:
                 results.append((item, result))
         return results, size
 
-    def _delay(self, results: list[tuple[FetchedPartition, Result]], have_bytes: int) -> Answer:
+    def _delay(
+        self, results: list[tuple[FetchedPartition, PartitionResult]], have_bytes: int
+    ) -> Answer:
         watch = self._watch
         sources = [source for item in watch.ready if (source := self._source(item)) is not None]
         if not sources and not len(watch):
             return self.pack(results)
         return self._wait_for(sources, have_bytes, watch)
 
-    def pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
+    def pack(self, results: list[tuple[FetchedPartition, PartitionResult]]) -> Parts:
         parts = super().pack(results)
         for item, result in results:
             if result.records_bytes:
@@ -88,7 +85,7 @@ class _WatchedFetch(ConsumerFetch):
                 and result.diverging_epoch is None
                 and self._at_end(item, result)
             ):
-                self._watch.rest(item)
+                self._watch.set_idle(item)
         return parts
 
 
@@ -120,7 +117,7 @@ class SessionFetch(_WatchedFetch):
     def _token(self) -> object:
         return *self._changes(), self._request.isolation_level
 
-    def _at_end(self, item: FetchedPartition, result: Result) -> bool:
+    def _at_end(self, item: FetchedPartition, result: PartitionResult) -> bool:
         committed = self._request.isolation_level == READ_COMMITTED
         bound = result.last_stable_offset if committed else result.high_watermark
         return item.requested.fetch_offset >= bound
@@ -129,7 +126,7 @@ class SessionFetch(_WatchedFetch):
 class FollowerSessionFetch(_WatchedFetch, FollowerFetch):
     """A follower's incremental fetch.
 
-    A partition rests only while the follower is in sync: out of sync, every fetch may bring it
+    A partition is idle only while the follower is in sync: out of sync, every fetch may bring it
     back. Now and then all partitions are looked at, so that the follower counts as alive in each.
     """
 
@@ -156,13 +153,13 @@ class FollowerSessionFetch(_WatchedFetch, FollowerFetch):
             partition = topics.find(item.name, item.topic_id, item.requested.partition)
             if partition is None or replica_id not in partition.state.isr:
                 return None
-            return ReplicaGrowth(partition)
+            return LogEndAndHighWatermark(partition)
 
         return find
 
     def _token(self) -> object:
         return *self._changes(), self._request.replica_epoch, self._look
 
-    def _at_end(self, item: FetchedPartition, result: Result) -> bool:
+    def _at_end(self, item: FetchedPartition, result: PartitionResult) -> bool:
         partition = self._broker.topics.find(item.name, item.topic_id, item.requested.partition)
         return partition is not None and partition.log.log_end_offset == item.requested.fetch_offset

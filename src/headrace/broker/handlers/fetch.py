@@ -1,6 +1,6 @@
 """Fetch (1), versions 4 to 18: records from partitions, waiting for them if the client does.
 
-Records go out as slices of segment files; a small slice is read instead (`replica.fetch_result`).
+Records go out as slices of segment files; a small slice is read instead (`fetch.fetch_result`).
 The work is in `broker.fetch`. Fetches of a follower that repeat themselves are served by
 `broker.fastpath.leader_fetch`.
 """

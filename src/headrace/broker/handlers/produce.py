@@ -26,7 +26,8 @@ from headrace.broker.coordinator.key_queue import Ticket
 from headrace.broker.error_mapping import code_of, join_code
 from headrace.broker.network.callback_future import CallbackFuture, future_of
 from headrace.broker.network.connection import Answer, Parts
-from headrace.broker.refusal import RefusedPart, log_refusals, refusals_are_logged
+from headrace.broker.refusal_log import log_refusals, refusals_are_logged
+from headrace.broker.refused_part import RefusedPart
 from headrace.broker.replica.delayed_produce import DelayedProduce, Failures, Safe
 from headrace.broker.replica.partition import Partition
 from headrace.log.partition.appended import Appended
@@ -102,7 +103,7 @@ Refused = Mapping[TopicPartition, ErrorCode]
 Appending: TypeAlias = "Parts | CallbackFuture[Parts | None] | asyncio.Future[Parts | None] | None"
 """The response, a future of it, or None with acks=0."""
 
-Outcome: TypeAlias = "tuple[ProducePartitionResult, Safe | None]"
+AppendOutcome: TypeAlias = "tuple[ProducePartitionResult, Safe | None]"
 """What became of one partition's batch, and what the response must wait for."""
 
 Unsafe = list[tuple[int, int, Safe]]
@@ -194,7 +195,7 @@ def _append_all(broker: Broker, call: Call, request: ProduceRequest, refused: Re
     goes through here."""
     results: list[ProduceTopicResult] = []
     unsafe: Unsafe = []
-    opening: list[tuple[int, int, asyncio.Future[Outcome]]] = []
+    opening: list[tuple[int, int, asyncio.Future[AppendOutcome]]] = []
     implicit = call.version >= _FIRST_IMPLICIT_JOIN
     for topic in request.topics:
         partitions: list[ProducePartitionResult] = []
@@ -227,7 +228,7 @@ async def _answer_when_opened(
     request: ProduceRequest,
     results: list[ProduceTopicResult],
     unsafe: Unsafe,
-    opening: "list[tuple[int, int, asyncio.Future[Outcome]]]",
+    opening: "list[tuple[int, int, asyncio.Future[AppendOutcome]]]",
 ) -> Parts | None:
     """Answer when the batches that had to be opened are appended, or refused."""
     for topic, partition, opened in opening:
@@ -246,7 +247,7 @@ def _append(
     refused: Refused,
     implicit: bool,
     acks: int,
-) -> "Outcome | asyncio.Future[Outcome]":
+) -> "AppendOutcome | asyncio.Future[AppendOutcome]":
     """Append one partition's batch; return a future where it must be opened first."""
     index, records = produced
     partition = broker.topics.find(topic.name, topic.topic_id, index)
@@ -268,7 +269,7 @@ def _append(
         return _failed(index, error), None
     strict = implicit and bool(batch[_FLAGS_AT] & TRANSACTIONAL_BIT)
 
-    def append(admitted: "Callable[[], list[Batch]] | None" = None) -> Outcome:
+    def append(admitted: "Callable[[], list[Batch]] | None" = None) -> AppendOutcome:
         try:
             appended = partition.append(
                 batch,
@@ -290,7 +291,7 @@ def _append(
     return append()
 
 
-def _appended(broker: Broker, partition: Partition, appended: Appended, acks: int) -> Outcome:
+def _appended(broker: Broker, partition: Partition, appended: Appended, acks: int) -> AppendOutcome:
     base_offset, last_offset, append_time_ms, log_start, duplicate, size_bytes = appended
     if not duplicate:
         traffic = partition.traffic

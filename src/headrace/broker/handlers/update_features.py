@@ -27,7 +27,7 @@ API = ApiKey.UPDATE_FEATURES
 log = structlog.get_logger(__name__)
 
 _METADATA_VERSION = "metadata.version"
-_ELSEWHERE: Mapping[str, str] = {
+_NOT_SERVED: Mapping[str, str] = {
     _METADATA_VERSION: "brokers of any version read the same cluster's state",
     "eligible.leader.replicas.version": "only replicas in sync are elected",
     "kraft.version": "the controller is elected through ZooKeeper",
@@ -50,9 +50,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     ]
     if any(name == _METADATA_VERSION for name, _, _ in wanted):
         for name, level, _ in wanted:
-            if name in _ELSEWHERE:
-                log.warning("feature_ignored", feature=name, level=level, reason=_ELSEWHERE[name])
-        wanted = [each for each in wanted if each[0] not in _ELSEWHERE]
+            if name in _NOT_SERVED:
+                log.warning("feature_ignored", feature=name, level=level, reason=_NOT_SERVED[name])
+        wanted = [each for each in wanted if each[0] not in _NOT_SERVED]
 
     def update(controller: Controller) -> tuple[str, str] | None:
         known = {name: feature.level for name, feature in controller.state.features.items()}
@@ -89,8 +89,8 @@ def _downgrades(call: Call) -> list[bool]:
 
 
 def _problem(known: Mapping[str, int], name: str, level: int, *, downgrade: bool) -> str | None:
-    if name in _ELSEWHERE:
-        return f"this broker does not have it: {_ELSEWHERE[name]}"
+    if name in _NOT_SERVED:
+        return f"this broker does not have it: {_NOT_SERVED[name]}"
     highest = FEATURES.get(name)
     if highest is None:
         return f"there is no such feature; there are {', '.join(FEATURES)}"

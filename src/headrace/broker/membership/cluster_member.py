@@ -12,7 +12,7 @@ that its registration is gone, for whatever reason.
 Rule 4: it leaves before it stops: leaders move first, so that clients find the next ones at once.
 Rule 5: a broker whose process is gone (its machine refuses connections) is removed from the in-sync
 replicas, and others lead what it led: its session may last for seconds more. Two brokers must have
-noticed, or one and the broker itself does not deny it (`suspicion`). If it runs after all, it has
+noticed, or one and the broker itself does not deny it (`suspicions`). If it runs after all, it has
 lost its leaderships only: it follows, and comes back into sync.
 """
 
@@ -25,7 +25,8 @@ import structlog
 
 from headrace.broker.membership.isr_manager import IsrManager
 from headrace.broker.membership.member_host import MemberHost
-from headrace.broker.membership.suspicion import Suspicions
+from headrace.broker.membership.suspicions import Suspicions
+from headrace.broker.network.loop_call import call_on
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
@@ -92,7 +93,7 @@ class ClusterMember:
             await self._host.in_thread(partial(self._store.watch, kind, self._on_watch_event))
         await self._suspicions.watch()
         self._store.watch_session(
-            lambda alive: _call_on(loop, lambda: self._on_session(alive=alive))
+            lambda alive: call_on(loop, lambda: self._on_session(alive=alive))
         )
         for attempt in range(_JOIN_TRIES):
             try:
@@ -157,7 +158,7 @@ class ClusterMember:
     # -- watch events
 
     def _on_watch_event(self, path: str, node: Node | None) -> None:
-        _call_on(self._host.loop, lambda: self._add_changed_path(path))
+        call_on(self._host.loop, lambda: self._add_changed_path(path))
 
     def _add_changed_path(self, path: str) -> None:
         self._changed_paths.add(path)
@@ -339,11 +340,3 @@ class ClusterMember:
             await self._host.controller.administer(lambda each: each.leave(self._node_id))
         except HeadraceError as error:
             log.warning("leaders_not_moved", reason=str(error))
-
-
-def _call_on(loop: asyncio.AbstractEventLoop, work: Callable[[], None]) -> None:
-    """Run `work` on the loop, unless it is closed: the store's thread may outlive it."""
-    try:
-        loop.call_soon_threadsafe(work)
-    except RuntimeError:
-        return

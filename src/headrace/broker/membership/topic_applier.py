@@ -5,8 +5,9 @@ logs are deleted later. A topic whose logs are all here takes its new leaders at
 Rule 2: a topic with missing logs is served when a thread has made them. Its newest record counts
 then, whatever was changed meanwhile.
 Rule 3: one round of disk work at a time: first deletions, then creations. So a topic that is
-created again under its old name finds the old logs gone. A round takes all that has come in: its
-checkpoints and syncs cost once per round, not once per partition.
+created again under its old name, and a replica that moved away and comes back, find the old logs
+gone: a log counts as missing from the moment that it is to be deleted (`LogStorage`). A round takes
+all that has come in: its checkpoints and syncs cost once per round, not once per partition.
 """
 
 import asyncio
@@ -16,12 +17,12 @@ from typing import Protocol, TypeVar
 import structlog
 
 from headrace.broker.config.internal_topic import TRANSACTION_STATE
-from headrace.broker.replica.log_storage import LogStorage
+from headrace.broker.replica.log_storage import Doomed, LogStorage
 from headrace.broker.replica.replica_roles import ReplicaRoles
 from headrace.broker.replica.topic_table import TopicTable
 from headrace.cluster.topic import TopicRecord
 from headrace.model.error import HeadraceError, StorageError
-from headrace.model.ids import TopicId, TopicPartition
+from headrace.model.ids import TopicPartition
 
 log = structlog.get_logger(__name__)
 
@@ -61,7 +62,6 @@ class TopicApplier:
         self._reconfigure = reconfigure
         # Topics whose logs are being made: the newest record of each.
         self._pending: dict[str, TopicRecord] = {}
-        self._doomed: list[tuple[TopicPartition, TopicId]] = []
         self._failed: set[str] = set()
         self._working: asyncio.Task[None] | None = None
         self._served = asyncio.Condition()
@@ -114,21 +114,21 @@ class TopicApplier:
             await asyncio.shield(self._working)
 
     def _doom(self, record: TopicRecord) -> None:
-        self._doomed.extend(
+        self._target.storage.doom(
             (TopicPartition(record.name, index), record.topic_id)
             for index in range(len(record.partitions))
         )
 
     def _start(self) -> None:
-        if not self._pending and not self._doomed:
+        if not self._pending and not self._target.storage.has_doomed:
             return
         if self._working is None or self._working.done():
             self._working = asyncio.get_running_loop().create_task(self._work())
 
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._doomed or self._pending:
-            doomed, self._doomed = self._doomed, []
+        loop, storage = asyncio.get_running_loop(), self._target.storage
+        while storage.has_doomed or self._pending:
+            doomed = storage.begin_round()
             # Transactions last: those that were decided write their markers into the others.
             records = sorted(
                 self._pending.values(), key=lambda each: each.name == TRANSACTION_STATE
@@ -136,6 +136,7 @@ class TopicApplier:
             failed = await self._target.in_thread(
                 lambda doomed=doomed, records=records: self._change_logs(doomed, records)  # type: ignore[misc]
             )
+            storage.end_round()
             turn_ends = loop.time() + _TURN_SECONDS
             for record in records:
                 self._finish(record, failed=record.name in failed)
@@ -145,11 +146,9 @@ class TopicApplier:
             async with self._served:
                 self._served.notify_all()
         # After the last round: syncs would hold up the creation of other logs.
-        self._target.storage.sync_new()
+        storage.sync_new()
 
-    def _change_logs(
-        self, doomed: list[tuple[TopicPartition, TopicId]], records: list[TopicRecord]
-    ) -> set[str]:
+    def _change_logs(self, doomed: list[Doomed], records: list[TopicRecord]) -> set[str]:
         """Delete and make logs, in a thread; return the topics of which some could not be made."""
         storage, failed = self._target.storage, set()
         try:
@@ -193,5 +192,5 @@ class TopicApplier:
             return
         if configured is not None and configured != record.configs:
             self._reconfigure(record.name)
-        self._doomed.extend((name, record.topic_id) for name in unused)
+        self._target.storage.doom((name, record.topic_id) for name in unused)
         self._start()

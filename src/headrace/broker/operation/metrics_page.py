@@ -1,7 +1,7 @@
 """The page /metrics: figures read on the event loop, text made of them in a thread."""
 
 from headrace.broker.broker import Broker
-from headrace.broker.operation.gauge import traffic_readings
+from headrace.broker.operation.broker_readings import traffic_readings
 from headrace.broker.operation.partition_health import PartitionHealth, partition_health
 from headrace.telemetry.reading import Reading, collect, load_prometheus, process_figures, render
 

@@ -14,8 +14,8 @@ need not wait for the end of its session to elect other leaders.
 Rule 5: a silent network cut leaves TCP retransmitting for minutes. A connection is dropped when a
 fetch outlives the time for which a follower counts as in sync, and when either broker has lost its
 registration.
-Rule 6: a log that is being truncated rests until that is done (`log_change`). While any partition
-rests, a fetch waits at the leader no longer than until the first of them has rested.
+Rule 6: a log that is being truncated rests until that is done (`log_truncations`). While any
+partition rests, a fetch waits at the leader no longer than until the first of them has rested.
 """
 
 import asyncio
@@ -29,7 +29,8 @@ from headrace.broker.peer.connection import PeerConnection, PeerLost, PeerRefuse
 from headrace.broker.peer.connector import PeerConnector, PeerDenied
 from headrace.broker.replica.fast_follower import FastFollower
 from headrace.broker.replica.follower import Follower
-from headrace.broker.replica.log_change import LogStartQueue, LogTruncations
+from headrace.broker.replica.log_start_queue import LogStartQueue
+from headrace.broker.replica.log_truncations import LogTruncations
 from headrace.broker.replica.replica_host import ReplicaHost
 from headrace.broker.replica.replication_throttle import ReplicationThrottle, names_replica
 from headrace.model.error import HeadraceError, UnexpectedAppendOffset
@@ -279,6 +280,9 @@ class ReplicaFetcher:
         count = 0
         for key in self._touched:
             follower = None if key in self._resting else self._followers.get(key)
+            if follower is not None and follower.log.closed:
+                # The leader would take its old end for a replica in sync.
+                follower = None
             if follower is not None and self._truncations.under_way(follower.name):
                 self._resting[key] = self._loop.time() + _TRUNCATING_REST_SECONDS
                 follower = None

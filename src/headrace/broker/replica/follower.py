@@ -9,16 +9,17 @@ it never moves back but where the log is truncated.
 Rule 4: its log starts no lower than the leader's, soon after the leader has said so.
 Rule 5: consumers may read here up to its high watermark (KIP-392); a fetch that waits is woken when
 that moves.
-Rule 6: what waits for the disk runs in a thread (`log_change`): `truncate`, `start_over` and
-`restart_with` are called there, and the log's start moves there.
+Rule 6: what waits for the disk runs in a thread (`log_truncations`, `log_start_queue`):
+`truncate`, `start_over` and `restart_with` are called there, and the log's start moves there.
 """
 
 import structlog
 
-from headrace.broker.replica.log_change import LogStartQueue
+from headrace.broker.replica.log_start_queue import LogStartQueue
 from headrace.broker.replica.partition import RECHECK, Waiter
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.partition_log import PartitionLog
+from headrace.model.error import LogClosed
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from headrace.replication.divergence import Divergence, cut_offset
 
@@ -75,10 +76,16 @@ class Follower:
         return max(0, self._leader_high_watermark - self.log.log_end_offset)
 
     def append(self, records: Bytes, high_watermark: int, leader_start: int) -> int:
-        """Append what the leader sent, and return how many bytes that was."""
+        """Append what the leader sent, and return how many bytes that was.
+
+        Raises:
+            LogClosed: the log was deleted, even if the leader sent nothing.
+        """
         stored, size = self.log, 0
         if len(records):
             size = stored.append_as_follower(records).size_bytes
+        elif stored.closed:
+            raise LogClosed(f"the log of {self.name} is closed")
         self._leader_high_watermark = high_watermark
         known = min(high_watermark, stored.log_end_offset)
         if known > stored.high_watermark:

@@ -5,6 +5,8 @@ deleted and created again has another id, and must not serve the records of the 
 a crash in the deletion, and not when a directory was offline during it and has come back.
 Rule 2: only a log whose topic this broker saw deleted, or whose replica it saw moved away, is
 deleted. Any other log without a topic is a stray: it is renamed, and kept (`DepartedLogs`).
+Rule 3: a log that is to be deleted is not here any more for those who ask, from `doom` on. A
+replica that comes back before a thread has reached the log gets a new one, and copies its leader.
 
 Making and deleting logs waits for the disk: call those in a thread.
 """
@@ -23,6 +25,9 @@ from headrace.model.error import StorageError
 from headrace.model.ids import BrokerId, TopicId, TopicPartition
 
 log = structlog.get_logger(__name__)
+
+# A log, and the topic that it is deleted with.
+Doomed = tuple[TopicPartition, TopicId]
 
 
 class Compaction(Protocol):
@@ -46,6 +51,9 @@ class LogStorage:
         self.directories: list[LogDirectory] = []
         self._node_id = node_id
         self._compaction = compaction
+        # Logs to delete, and those of the round that runs now (rule 3). Only the loop changes them.
+        self._doomed: dict[Doomed, None] = {}
+        self._deleting: dict[Doomed, None] = {}
 
     def add(self, directory: LogDirectory) -> None:
         """Use a directory that has been opened."""
@@ -77,7 +85,7 @@ class LogStorage:
     def log_of(self, name: TopicPartition, topic_id: TopicId) -> PartitionLog | None:
         """Return a partition's log; None when its directory is offline, or when there is none that
         belongs to this topic (rule 1)."""
-        directory = self._directory_with(name, topic_id)
+        directory = self._serving(name, topic_id)
         if directory is None:
             log.error("partition_without_log", partition=str(name))
             return None
@@ -86,6 +94,16 @@ class LogStorage:
         except StorageError as error:
             log.error("partition_offline", partition=str(name), reason=str(error))
             return None
+
+    def holds(self, name: TopicPartition, topic_id: TopicId) -> bool:
+        """Return whether a log of this topic is here, and stays."""
+        return self._serving(name, topic_id) is not None
+
+    def _serving(self, name: TopicPartition, topic_id: TopicId) -> LogDirectory | None:
+        key = (name, topic_id)
+        if key in self._doomed or key in self._deleting:
+            return None
+        return self._directory_with(name, topic_id)
 
     def _directory_with(self, name: TopicPartition, topic_id: TopicId) -> LogDirectory | None:
         for directory in self.directories:
@@ -96,7 +114,7 @@ class LogStorage:
     def lacks(self, record: TopicRecord) -> bool:
         """Return whether a log of this topic that belongs here is missing."""
         return any(
-            self._directory_with(TopicPartition(record.name, index), record.topic_id) is None
+            self._serving(TopicPartition(record.name, index), record.topic_id) is None
             for index, partition in enumerate(record.partitions)
             if self._node_id in partition.replicas
         )
@@ -125,7 +143,26 @@ class LogStorage:
         for directory in self.online:
             directory.sync_new()
 
-    def delete(self, logs: Iterable[tuple[TopicPartition, TopicId]]) -> None:
+    # -- deleting
+
+    def doom(self, logs: Iterable[Doomed]) -> None:
+        """Serve these logs no more; the next round deletes them, each once. On the loop."""
+        self._doomed.update(dict.fromkeys(logs))
+
+    @property
+    def has_doomed(self) -> bool:
+        return bool(self._doomed)
+
+    def begin_round(self) -> list[Doomed]:
+        """Return the logs that a thread must `delete` now. On the loop; `end_round` follows."""
+        self._deleting, self._doomed = self._doomed, {}
+        return list(self._deleting)
+
+    def end_round(self) -> None:
+        """Serve the logs that were made in the place of those that were deleted. On the loop."""
+        self._deleting = {}
+
+    def delete(self, logs: Iterable[Doomed]) -> None:
         """Delete logs of these topics; those of other topics with the same names stay.
 
         A directory that is offline keeps its files. They are strays when it comes back.
@@ -194,7 +231,7 @@ class LogStorage:
         stored = _topic_id(directory, name)
         if stored is None:
             # Written by a Kafka before 2.8, or a crash came before the first records.
-            with suppress(StorageError):  # a directory that goes offline has logged why
+            with suppress(StorageError):  # written later, or the directory has logged why not
                 directory.set_topic_id(name, topic.topic_id)
             return True
         return stored in (topic.topic_id, _UNREADABLE)

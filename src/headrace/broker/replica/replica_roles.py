@@ -3,7 +3,7 @@
 The cluster's state decides (`TopicRecord`); `ReplicaRoles` makes it so. It opens and resigns
 partitions, starts and stops copying, and hands the partitions of an internal topic to their
 coordinator. It never waits: the caller creates missing logs before, and deletes unused ones after.
-Only a log that is being truncated is waited for before it is led (`log_change`, rule 2).
+Only a log that is being truncated is waited for before it is led (`log_truncations`, rule 2).
 """
 
 from collections.abc import Iterable, Mapping
@@ -92,9 +92,11 @@ class ReplicaRoles:
             self._stop_leading(topic, index)
             if self._node_id in partition.replicas:
                 self._follow_leader(topic, index, partition)
-            elif self._storage.directory_of(TopicPartition(record.name, index)) is not None:
-                self._stop_following(topic, index)
-                unused.append(TopicPartition(record.name, index))
+                continue
+            self._stop_following(topic, index)
+            name = TopicPartition(record.name, index)
+            if self._storage.holds(name, record.topic_id):
+                unused.append(name)
         self._topics.changed(topic)
         self._begin_leading(record.name, led)
         return unused
@@ -206,11 +208,16 @@ class ReplicaRoles:
 
     def _follow_leader(self, topic: HostedTopic, index: int, record: PartitionRecord) -> None:
         known = topic.followers.get(index)
-        if known is not None and known.leader_epoch == record.leader_epoch:
+        if (
+            known is not None
+            and known.leader_epoch == record.leader_epoch
+            and not known.log.closed  # it was deleted: there is a new one, or there will be
+        ):
             return
         name = TopicPartition(topic.name, index)
         stored = self._storage.log_of(name, topic.record.topic_id)
         if stored is None:
+            self._stop_following(topic, index)
             return
         follower = Follower(
             name,

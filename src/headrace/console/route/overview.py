@@ -14,8 +14,8 @@ from headrace.console.console_state import ConsoleState
 from headrace.console.flow_map import FlowMapInput, flow_map
 from headrace.console.internal import is_internal_group, is_internal_topic
 from headrace.console.request import state_of
+from headrace.console.status.cluster_health import ClusterHealth
 from headrace.console.status.flow_status import FlowStatus
-from headrace.console.status.partition_health import PartitionHealth
 from headrace.console.status.snapshot import Snapshot
 from headrace.console.status.snapshot_history import SnapshotHistory
 from headrace.model.broker_config import BROKER_CONFIG
@@ -25,7 +25,7 @@ from headrace.model.config_code import ConfigResourceType
 async def show(request: Request) -> Response:
     state = state_of(request)
     snapshot, history = state.cluster_poller.snapshot, state.cluster_poller.history
-    health = PartitionHealth.of(snapshot.metadata, snapshot.min_isr)
+    health = ClusterHealth.of(snapshot.metadata, snapshot.min_isr)
     groups = [each for each in snapshot.groups.values() if not is_internal_group(each.group)]
     statuses = Counter(str(each.status) for each in groups)
     return JSONResponse(

@@ -13,8 +13,8 @@ from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
 from headrace.client.settings import ClientSettings
+from headrace.console.status.cluster_health import troubled_min_isr
 from headrace.console.status.log_size import log_sizes
-from headrace.console.status.partition_health import troubled_min_isr
 from headrace.console.status.polling_thread import PollingThread
 from headrace.console.status.record_size import RecordSizes
 from headrace.console.status.snapshot import Snapshot

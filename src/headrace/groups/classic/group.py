@@ -49,8 +49,8 @@ from headrace.groups.classic.message import (
 )
 from headrace.groups.classic.roster import Roster
 from headrace.groups.classic.state import ClassicState
+from headrace.groups.classic_subscription import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.config import GroupConfig
-from headrace.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.effect import GroupOutput, Token
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.record import GroupMetadata, GroupMetadataRecord

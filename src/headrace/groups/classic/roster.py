@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from headrace.groups.classic.member import ClassicMember, common_protocols, select_protocol
 from headrace.groups.classic.message import JoinedMember, JoinRequest
-from headrace.groups.consumer_protocol import subscribed_topics
+from headrace.groups.classic_subscription import subscribed_topics
 from headrace.groups.error import GroupError, Refusal
 
 

@@ -173,7 +173,7 @@ class ConsumerGroup:
         member_id = request.member_id or new_member_id
         self._identify(member_id, request, out)
         before = self.image.current_of(member_id)
-        self.timers.phases.pop(member_id, None)
+        self.timers.joins_and_syncs.pop(member_id, None)
         reported = updated_metadata(self.members.get(member_id), request)
         changed = self.store_report(member_id, reported, request.rights, topics, now_ms, out)
         self.move(member_id, request.owned, topics, now_ms, out, subscription_changed=changed)

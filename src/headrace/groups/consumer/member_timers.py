@@ -7,19 +7,20 @@ class MemberTimers:
     Attributes:
         sessions: send the next request.
         revocations: give up the partitions that it must no longer have.
-        phases: of a member that speaks the classic protocol: join again, or sync after it joined.
+        joins_and_syncs: of a member that speaks the classic protocol: join again, or sync after it
+            joined.
     """
 
     def __init__(self) -> None:
         self.sessions: dict[str, int] = {}
         self.revocations: dict[str, int] = {}
-        self.phases: dict[str, int] = {}
+        self.joins_and_syncs: dict[str, int] = {}
 
     def copy(self) -> "MemberTimers":
         copy = MemberTimers()
         copy.sessions = dict(self.sessions)
         copy.revocations = dict(self.revocations)
-        copy.phases = dict(self.phases)
+        copy.joins_and_syncs = dict(self.joins_and_syncs)
         return copy
 
     def forget(self, member_id: str) -> None:
@@ -36,4 +37,4 @@ class MemberTimers:
         return list(dict.fromkeys(missed))
 
     def _all(self) -> tuple[dict[str, int], ...]:
-        return self.sessions, self.revocations, self.phases
+        return self.sessions, self.revocations, self.joins_and_syncs

@@ -30,14 +30,14 @@ from headrace.groups.classic.message import (
     SyncReply,
     SyncRequest,
 )
-from headrace.groups.consumer.epoch_check import check_generation
-from headrace.groups.consumer.group import ConsumerGroup
-from headrace.groups.consumer_protocol import (
+from headrace.groups.classic_subscription import (
     CONSUMER_PROTOCOL_TYPE,
     ConsumerSubscription,
     read_subscription,
     write_assignment,
 )
+from headrace.groups.consumer.epoch_check import check_generation
+from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.effect import GroupOutput, Token
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.record import (
@@ -46,8 +46,7 @@ from headrace.groups.record import (
     MemberMetadata,
     MemberState,
 )
-from headrace.groups.topic import TopicIdPartition, TopicSource
-from headrace.model.ids import TopicPartition
+from headrace.groups.topic import TopicSource, with_ids, with_names
 
 
 class ClassicMembership:
@@ -90,10 +89,10 @@ class ClassicMembership:
                 return
         reported = self._metadata(request, member_id, subscription)
         changed = group.store_report(member_id, reported, request.rights, self._topics, now_ms, out)
-        owned = self._with_ids(subscription.owned)
+        owned = with_ids(subscription.owned, self._topics)
         group.move(member_id, owned, self._topics, now_ms, out, subscription_changed=changed)
         group.begin_session(member_id, now_ms)
-        group.timers.phases[member_id] = now_ms + max(1, request.rebalance_timeout_ms)
+        group.timers.joins_and_syncs[member_id] = now_ms + max(1, request.rebalance_timeout_ms)
         reply = JoinReply(
             generation=group.image.current_of(member_id).member_epoch,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
@@ -123,11 +122,11 @@ class ClassicMembership:
             error = GroupError.REBALANCE_IN_PROGRESS
             out.reply(token, SyncReply(error=error))
             return
-        group.timers.phases.pop(request.member_id, None)
+        group.timers.joins_and_syncs.pop(request.member_id, None)
         group.begin_session(request.member_id, now_ms)
         subscription = read_subscription(protocol.metadata)
         version = 0 if subscription is None else subscription.version
-        assignment = write_assignment(version, self._with_names(current.assigned))
+        assignment = write_assignment(version, with_names(current.assigned, self._topics))
         reply = SyncReply(
             protocol_type=CONSUMER_PROTOCOL_TYPE, protocol=protocol.name, assignment=assignment
         )
@@ -175,7 +174,7 @@ class ClassicMembership:
 
     def _ask_to_join(self, member_id: str, metadata: MemberMetadata, now_ms: int) -> None:
         due_ms = now_ms + max(1, metadata.rebalance_timeout_ms)
-        self._group.timers.phases.setdefault(member_id, due_ms)
+        self._group.timers.joins_and_syncs.setdefault(member_id, due_ms)
 
     # Parts.
 
@@ -200,12 +199,6 @@ class ClassicMembership:
                 session_timeout_ms=request.session_timeout_ms, protocols=request.protocols
             ),
         )
-
-    def _with_ids(self, partitions: frozenset[TopicPartition]) -> frozenset[TopicIdPartition]:
-        return with_ids(partitions, self._topics)
-
-    def _with_names(self, partitions: frozenset[TopicIdPartition]) -> frozenset[TopicPartition]:
-        return with_names(partitions, self._topics)
 
     # Checks. Each raises `Refusal`.
 
@@ -242,29 +235,6 @@ class ClassicMembership:
                 "assignor that all members of the classic protocol share",
             )
         return subscription
-
-
-def with_ids(
-    partitions: frozenset[TopicPartition], topics: TopicSource
-) -> frozenset[TopicIdPartition]:
-    """Return partitions by their topics' ids, without topics that do not exist."""
-    return frozenset(
-        TopicIdPartition(topic.topic_id, each.partition)
-        for each in partitions
-        if (topic := topics.by_name(each.topic)) is not None
-        and 0 <= each.partition < topic.partition_count
-    )
-
-
-def with_names(
-    partitions: frozenset[TopicIdPartition], topics: TopicSource
-) -> frozenset[TopicPartition]:
-    """Return partitions by their topics' names, without topics that do not exist any more."""
-    return frozenset(
-        TopicPartition(topic.name, each.partition)
-        for each in partitions
-        if (topic := topics.by_id(each.topic_id)) is not None
-    )
 
 
 def _fenced(instance_id: str | None, group: ConsumerGroup) -> Refusal:

@@ -18,17 +18,16 @@ from dataclasses import dataclass, replace
 
 from headrace.groups.classic.group import ClassicGroup
 from headrace.groups.classic.member import ClassicMember, common_protocols, select_protocol
-from headrace.groups.consumer.group import ConsumerGroup
-from headrace.groups.consumer_protocol import (
+from headrace.groups.classic_subscription import (
     CONSUMER_PROTOCOL_TYPE,
     ConsumerSubscription,
     read_assignment,
     read_subscription,
     write_assignment,
 )
+from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.effect import GroupOutput
 from headrace.groups.error import GroupError
-from headrace.groups.migration.classic_membership import with_ids, with_names
 from headrace.groups.record import (
     ClassicMetadata,
     CurrentAssignment,
@@ -44,7 +43,7 @@ from headrace.groups.record import (
     TargetEpochRecord,
     TargetMemberRecord,
 )
-from headrace.groups.topic import TopicIdPartition, TopicSource
+from headrace.groups.topic import TopicIdPartition, TopicSource, with_ids, with_names
 
 # Their members need nothing but partitions. As a leader, librdkafka returns to each member of the
 # sticky ones the data that the member itself has sent.

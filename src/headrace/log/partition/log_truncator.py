@@ -117,8 +117,8 @@ class LogTruncator:
     def _announce(self, end: int) -> None:
         """Tell the listeners, before anything has changed: the disk may be full for them.
 
-        It is counted first. A round of compaction that ends right now looks at the count, so that it
-        does not save its progress after the listeners have lowered it.
+        It is counted first. A round of compaction that ends right now looks at the count, and does
+        not save its progress after the listeners have lowered it.
         """
         log = self._log
         log.truncations += 1

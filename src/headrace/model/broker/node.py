@@ -37,7 +37,7 @@ NODE_KEYS = [
         "headrace.debug.loop.ms",
         ConfigType.INT,
         0,
-        "Log the stack of whatever holds the event loop for longer than this; 0: of nothing.",
+        "Log the stack of what holds the event loop for longer than this; 0 logs none.",
         minimum=0,
     ),
 ]

@@ -87,11 +87,13 @@ _KEYS: Mapping[str, str] = {
         producer.purgatory.purge.interval.requests int 1000
     """,
     "the broker chooses the sizes of its buffers itself": """
-        group.coordinator.append.linger.ms int -1
         log.cleaner.io.buffer.load.factor double 0.9 dynamic
         log.cleaner.io.buffer.size int 524288 dynamic
         offsets.load.buffer.size int 5242880
         transaction.state.log.load.buffer.size int 5242880
+    """,
+    "a coordinator's records are appended at once": """
+        group.coordinator.append.linger.ms int -1
     """,
     "the feature group.version switches the consumer protocol on and off": """
         group.coordinator.rebalance.protocols list classic,consumer,streams
@@ -153,7 +155,8 @@ _KEYS: Mapping[str, str] = {
         max.connection.creation.rate int 2147483647 dynamic
         max.connections.per.ip.overrides string '' dynamic
     """,
-    "the client's own limit counts": """
+    "a DescribeTopicPartitions returns as many partitions as its ResponsePartitionLimit says, at "
+    "most 2000": """
         max.request.partition.size.limit int 2000
     """,
     "a commit waits for its replicas as long as they are in sync": """

@@ -41,7 +41,6 @@ BAD_TIME = 2
 
 PROBLEM = 0
 RECORD = 1
-NEWEST = 2
 
 _MIN_RECORD_BYTES = 7
 _HEADER_BYTES = 61
@@ -49,7 +48,6 @@ _ATTRIBUTES_AT = 21
 _BASE_TIMESTAMP_AT = 27
 _MAX_TIMESTAMP_AT = 35
 _COUNT_AT = 57
-_LOWEST = -(2**63)
 
 _GZIP = 1
 _SNAPPY = 2
@@ -152,13 +150,12 @@ def inspect_records(
 ) -> None:
     """Walk `count` records, and mark those without a key or with a time outside the bounds.
 
-    `result` gets the first problem of the framing, the record that has it, and the newest
-    timestamp. A problem ends the walk. A record without a timestamp (-1) has no bad one.
+    `result` gets the first problem of the framing and the record that has it. A problem ends the
+    walk. A record without a timestamp (-1) has no bad one.
     """
     start = address(rows)
     end = start + rows.shape[0]
     at = start
-    top = int64(_LOWEST)
     for delta in range(count):
         problem, at, timestamp_delta, key_size = read_record(at, end, delta)
         if problem != OK:
@@ -166,12 +163,10 @@ def inspect_records(
             result[RECORD] = delta
             return
         timestamp_ms = base_timestamp + timestamp_delta
-        top = max(top, timestamp_ms)
         if needs_key and key_size < 0:
             marks[delta] = NO_KEY
         elif timestamp_ms > newest_ms or (timestamp_ms < oldest_ms and timestamp_ms != -1):
             marks[delta] = BAD_TIME
-    result[NEWEST] = top
     if at != end:
         result[PROBLEM] = TRAILING
         result[RECORD] = count - 1

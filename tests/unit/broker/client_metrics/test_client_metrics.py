@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.broker.client_metrics.client_metrics import ClientMetrics
 from headrace.broker.client_metrics.otlp import MAX_FIELDS, BadTelemetry, Sample, read_samples
-from headrace.broker.client_metrics.page import render_page
+from headrace.broker.client_metrics.pushed_metrics import render_page
 from headrace.broker.client_metrics.subscription import Demand, Subscription
 from headrace.model.client_metrics_config import check_client_metrics
 from headrace.model.clock import ManualClock

@@ -11,11 +11,11 @@ import pytest
 
 from headrace.broker.call import Call
 from headrace.broker.fastpath.leader_fetch import FastLeaderFetch
+from headrace.broker.fetch.fetch_watch import FetchWatch, _Watcher
 from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.handlers import fetch
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Connection, Parts
-from headrace.broker.replica.fetch_watch import FetchWatch, _Watcher
 from headrace.broker.replica.partition import Partition
 from headrace.broker.server import Server
 from headrace.cluster.config_command import ConfigAlteration

@@ -16,7 +16,7 @@ from headrace.broker.replica.partition import Partition
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.ids import BrokerId, TopicPartition
-from headrace.telemetry.log_level import log_levels
+from headrace.telemetry.log_levels import log_levels
 from headrace.testing.local_broker import local_broker
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.produce_request import (
@@ -278,9 +278,9 @@ def test_records_whose_leader_steps_down_may_be_kept_and_the_answer_says_so(
 
 @pytest.fixture
 def logs_refusals() -> Iterator[None]:
-    log_levels.put("headrace.broker.refusal", logging.DEBUG)
+    log_levels.put("headrace.broker.refusal_log", logging.DEBUG)
     yield
-    log_levels.clear("headrace.broker.refusal")
+    log_levels.clear("headrace.broker.refusal_log")
 
 
 def test_a_response_that_fails_later_is_logged_with_its_client(
@@ -297,7 +297,7 @@ def test_a_response_that_fails_later_is_logged_with_its_client(
 
         [line] = lines
         assert (line["event"], line["api"], line["client"]) == ("request_refused", "Produce", "me")
-        assert line["reasons"].startswith("clicks-0 not_enough_replicas_after_append")
+        assert line["reasons"].startswith("clicks-0 NOT_ENOUGH_REPLICAS_AFTER_APPEND")
 
     run(tmp_path, scenario)
 

@@ -2,19 +2,21 @@
 
 import asyncio
 import threading
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from headrace.broker.broker import Broker
-from headrace.broker.replica.log_storage import LogStorage
+from headrace.broker.replica.log_storage import Doomed, LogStorage
 from headrace.cluster.controller import Controller
 from headrace.cluster.local_store import LocalStore
-from headrace.cluster.topic import TopicRecord
+from headrace.cluster.topic import PartitionRecord, TopicRecord
 from headrace.cluster.topic_command import TopicDefaults, TopicToCreate
 from headrace.log.filesystem import Disk
-from headrace.model.error import DiskFull
-from headrace.model.ids import TopicPartition
+from headrace.model.error import DiskFull, LogClosed
+from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.local_broker import local_broker
 from testkit.sample.batch import sample_batch
 
@@ -35,6 +37,28 @@ def log_end(broker: Broker, name: str) -> int:
 
 async def delete(broker: Broker, name: str) -> None:
     await broker.controller.administer(lambda controller: controller.delete_topics([name]))
+
+
+def record_of(broker: Broker, name: str) -> TopicRecord:
+    topic = broker.topics.by_name(name)
+    assert topic is not None
+    return topic.record
+
+
+OTHER = BrokerId(7)
+
+
+def led_by_other(record: TopicRecord, *more: BrokerId, change: int) -> TopicRecord:
+    """Return the topic with partition 0 led by another broker; `more` are its other replicas."""
+    first, *rest = record.partitions
+    moved = PartitionRecord(
+        replicas=(OTHER, *more),
+        isr=(OTHER,),
+        leader=OTHER,
+        leader_epoch=LeaderEpoch(first.leader_epoch + 1),
+        partition_epoch=change,
+    )
+    return replace(record, partitions=(moved, *rest))
 
 
 def test_a_topic_created_again_after_a_crash_in_the_deletion_is_empty(tmp_path: Path) -> None:
@@ -166,5 +190,101 @@ def test_logs_that_found_no_room_are_made_when_there_is_some(
             await broker.applier.topics.settle()
 
             assert log_end(broker, "clicks") == 0
+
+    asyncio.run(run())
+
+
+def test_a_replica_that_moved_away_is_deleted_once_whatever_changes_next(tmp_path: Path) -> None:
+    """A second rename of the same directory would take the whole log directory offline."""
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            away = led_by_other(record_of(broker, "clicks"), change=1)
+            topics.apply(away)
+            topics.apply(replace(away, configs={"retention.ms": "12345"}))
+            await topics.settle()
+
+            assert broker.storage.offline == []
+            assert len(list(tmp_path.glob("clicks-0.*-delete"))) == 1
+
+    asyncio.run(run())
+
+
+def test_a_topic_deleted_while_it_gets_partitions_is_deleted_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            record = record_of(broker, "clicks")
+            more = PartitionRecord.on((broker.node_id,))
+            topics.apply(replace(record, partitions=(*record.partitions, more)))
+            topics.remove([record])
+            await topics.settle()
+
+            assert broker.storage.offline == []
+            assert not list(tmp_path.glob("clicks-?"))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("under_way", [False, True], ids=["queued", "under_way"])
+def test_a_replica_that_moves_away_and_back_copies_its_leader_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, under_way: bool
+) -> None:
+    """It must not go on at the end of the log that is deleted: it would count as in sync."""
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            write(broker, "clicks")
+            record = record_of(broker, "clicks")
+            deleting, go_on = threading.Event(), threading.Event()
+            real = broker.storage.delete
+
+            def delete(logs: Iterable[Doomed]) -> None:
+                deleting.set()
+                go_on.wait(20)
+                real(logs)
+
+            monkeypatch.setattr(broker.storage, "delete", delete)
+            topics.apply(led_by_other(record, change=1))
+            if under_way:
+                await asyncio.to_thread(deleting.wait, 10)
+            topics.apply(led_by_other(record, broker.node_id, change=2))
+            assert broker.topics.follower("clicks", None, 0) is None
+            go_on.set()
+            await topics.settle()
+
+            follower = broker.topics.follower("clicks", None, 0)
+            assert follower is not None
+            assert not follower.log.closed
+            assert follower.log.log_end_offset == 0
+            assert len(list(tmp_path.glob("clicks-0.*-delete"))) == 1
+
+    asyncio.run(run())
+
+
+def test_a_follower_whose_log_was_deleted_is_made_anew(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            record = record_of(broker, "clicks")
+            followed = led_by_other(record, broker.node_id, change=1)
+            topics.apply(followed)
+            old = broker.topics.follower("clicks", None, 0)
+            assert old is not None
+            broker.storage.delete([(old.name, record.topic_id)])
+            with pytest.raises(LogClosed):
+                old.append(b"", 0, 0)
+
+            topics.apply(led_by_other(record, broker.node_id, change=2))
+            await topics.settle()
+
+            new = broker.topics.follower("clicks", None, 0)
+            assert new is not None and not new.log.closed
 
     asyncio.run(run())

@@ -17,6 +17,7 @@ from headrace.broker.network import outbox
 from headrace.broker.network.connection import Answer, Connection, Parts
 from headrace.broker.network.connection_limits import ConnectionLimits
 from headrace.broker.network.limited_warning import LimitedWarning
+from headrace.broker.network.outbox import Outbox
 from headrace.broker.network.page_cache import WINDOW_BYTES, is_cached, read_ahead
 from headrace.broker.network.partial_requests import PartialRequests
 from headrace.broker.network.poller import Poller
@@ -493,14 +494,24 @@ def test_the_loop_does_not_wait_for_a_piece_that_is_not_cached(
 
     monkeypatch.setattr(outbox, "is_cached", lambda piece: False)
     monkeypatch.setattr(outbox, "read_ahead", read)
+    writes: list[Outbox] = []
+    write = Outbox.write
+
+    def counted_write(box: Outbox, parts: Parts = ()) -> int:
+        writes.append(box)
+        return write(box, parts)
+
+    monkeypatch.setattr(Outbox, "write", counted_write)
     piece = piece_of(tmp_path / "segment", content)
 
     async def scenario() -> None:
         peer = Peer(lambda _: (b"head", piece, b"tail"))
         await peer.send(request(1))
         assert await peer.receive(4) == b"head"
+        writes.clear()
         for _ in range(20):  # the loop turns, and does not spin on a socket that it could write to
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
+        assert writes == []
         with pytest.raises(BlockingIOError):
             peer.client.recv(1)
         may_read.set()

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.broker.replica.fast_follower import Copied, FastFollower
 from headrace.broker.replica.follower import Follower
-from headrace.broker.replica.log_change import LogStartQueue
+from headrace.broker.replica.log_start_queue import LogStartQueue
 from headrace.cluster.topic import random_topic_id
 from headrace.log.log_directory import LogDirectory
 from headrace.log.partition.partition_log import PartitionLog

@@ -31,6 +31,7 @@ class EmptyLog:
 
     log_start_offset = log_end_offset = 0
     config = LogConfig()
+    closed = False
 
 
 class Host:
@@ -120,3 +121,28 @@ def test_a_leader_that_says_nothing_while_a_follower_counts_as_in_sync_is_called
 
 def test_a_leader_that_was_counted_out_is_called_again(tmp_path):
     assert calls_of_a_follower(tmp_path, meanwhile=lambda each: each.reconnect(BrokerId(1))) >= 3
+
+
+def test_a_follower_whose_log_is_closed_is_not_fetched(tmp_path):
+    """The leader would take the end of a log that was deleted for a replica in sync."""
+
+    class ClosedLog(EmptyLog):
+        closed = True
+
+    async def scenario():
+        settings = BrokerSettings({"node.id": "2", "log.dirs": str(tmp_path)})
+        host = Host(leader_at(free_port()))
+        throttle = ReplicationThrottle(SystemClock(), lambda: 2**63)
+        fetchers = ReplicaFetchers(
+            host, settings, PeerConnector(settings, host.members.get), throttle
+        )
+        starts = fetchers.log_starts
+        for partition, log in enumerate((EmptyLog(), ClosedLog())):
+            name = TopicPartition("orders", partition)
+            fetchers.follow(Follower(name, TOPIC_ID, log, BrokerId(1), LeaderEpoch(0), starts))
+        _, request = fetchers._fetchers[BrokerId(1)]._request()
+        asked = [each.partition for topic in request.topics for each in topic.partitions]
+        await fetchers.stop()
+        return asked
+
+    assert asyncio.run(scenario()) == [0]

@@ -1,5 +1,6 @@
 """Which log belongs to which topic: ids decide, strays are kept, deletion costs once."""
 
+import errno
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from headrace.broker.replica.log_storage import LogStorage
 from headrace.cluster.topic import PartitionRecord, TopicRecord, random_topic_id
 from headrace.log.log_directory import LogDirectory
 from headrace.log.offset_checkpoint import OffsetCheckpoint
+from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.model.clock import SystemClock
-from headrace.model.error import StorageError
+from headrace.model.error import DiskFull, StorageError
 from headrace.model.ids import BrokerId, TopicPartition
 from testkit.sample.batch import sample_batch
 
@@ -142,6 +144,29 @@ def test_a_log_without_an_id_belongs_to_the_topic_that_is_there_at_the_start(
 
     assert storage.directories[0].topic_id(CLICKS) == clicks.topic_id
     assert not storage.lacks(clicks)
+
+
+def test_a_log_without_an_id_is_served_when_the_disk_has_no_room_to_write_it(
+    tmp_path: Path, open_storage: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: PartitionMetadataFile, *_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    storage, clicks = open_storage(), topic("clicks")
+    storage.directories[0].create(CLICKS).append(sample_batch(b"old"), 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionMetadataFile, "write", full)
+        storage.set_strays_aside(by_name(clicks))
+        assert not storage.lacks(clicks)
+        storage.make(clicks)
+        with pytest.raises(DiskFull):
+            storage.directories[0].maintain()
+    log = storage.log_of(CLICKS, clicks.topic_id)
+    assert log is not None and log.log_end_offset == 1
+
+    storage.directories[0].maintain()
+
+    assert open_storage().directories[0].topic_id(CLICKS) == clicks.topic_id
 
 
 def test_a_directory_that_was_offline_during_a_deletion_comes_back_with_strays(

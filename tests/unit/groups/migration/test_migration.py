@@ -17,9 +17,9 @@ from headrace.groups.classic.message import (
     SyncRequest,
 )
 from headrace.groups.classic.state import ClassicState
+from headrace.groups.classic_subscription import read_assignment, write_assignment
 from headrace.groups.config import GroupConfig
 from headrace.groups.consumer.group import ConsumerGroup
-from headrace.groups.consumer_protocol import read_assignment, write_assignment
 from headrace.groups.description import GroupType
 from headrace.groups.error import GroupError
 from headrace.groups.offset.message import DeleteGroupRequest

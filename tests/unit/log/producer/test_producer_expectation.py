@@ -133,10 +133,45 @@ class TestTransaction:
             state.check_marker(PID, 3, 0, transaction_version=3)
 
     def test_a_marker_of_an_unknown_producer_may_come(self, state: ProducerState) -> None:
+        with pytest.raises(InvalidProducerEpoch):
+            state.check_marker(PID, 0, 0)
+
         state.check_marker(41, 0, 0)
+
+        assert state.get(41) is None
+
+    def test_one_that_begins_at_offset_zero_begins_there_only(self) -> None:
+        state = ProducerState()
+        begin(state, PID, 0)
+        state.append(PID, 0, 1, 1, 1, 1, 1000, transactional=True)
+
+        end(state, PID, 2)
+
+        assert state.first_undecided_offset() is None
+
+    def test_it_is_unstable_while_it_is_open_and_until_its_marker_is_replicated(self) -> None:
+        state = ProducerState()
+        assert not state.has_unstable
+        begin(state, PID, 0)
+        assert state.has_unstable
+
+        end(state, PID, 1)
+        assert state.has_unstable
+
+        state.advance(2)
+        assert not state.has_unstable
 
 
 class TestReplicatedMarkers:
+    def test_the_oldest_of_several_decided_ones_holds_readers(self) -> None:
+        state = ProducerState()
+        for number in (1, 2, 3):
+            begin(state, number, number)
+        end(state, 1, 4)
+        end(state, 2, 5)
+
+        assert state.first_unstable_offset() == 1
+
     def test_a_marker_at_the_high_watermark_is_not_below_it(self) -> None:
         state = ProducerState()
         begin(state, PID, 0)
@@ -197,6 +232,15 @@ class TestReplicatedMarkers:
         end(state, PID, 1)
 
         assert state.first_unstable_offset() == 0
+
+    def test_a_snapshot_replaces_what_was_known(self) -> None:
+        state = ProducerState()
+        begin(state, 1, 0)
+
+        state.load([ProducerEntry(2)])
+
+        assert 1 not in state
+        assert state.first_undecided_offset() is None
 
 
 class TestIncomplete:

@@ -1,4 +1,8 @@
-"""How many partitions are in danger: the figures of a broker's /metrics, from the metadata."""
+"""How many partitions are in danger, from the cluster's metadata.
+
+A broker's /metrics differ: they leave out replicas that are being added, and count the partitions
+of a failed directory as offline. The metadata shows neither.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +20,7 @@ _TOPICS_PER_REQUEST: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionHealth:
+class ClusterHealth:
     """Counts over all partitions of a cluster.
 
     Attributes:
@@ -33,7 +37,7 @@ class PartitionHealth:
     offline: int
 
     @classmethod
-    def of(cls, metadata: Metadata, min_isr: Mapping[str, int]) -> "PartitionHealth":
+    def of(cls, metadata: Metadata, min_isr: Mapping[str, int]) -> "ClusterHealth":
         """Count; `min_isr` has min.insync.replicas of topics with replicas out of sync."""
         leads: Counter[int] = Counter()
         partitions = under_replicated = under_min_isr = 0

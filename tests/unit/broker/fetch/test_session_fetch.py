@@ -11,10 +11,10 @@ import pytest
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.fetch.consumer_fetch import ConsumerFetch
+from headrace.broker.fetch.fetch_watch import FetchWatch
 from headrace.broker.handlers import fetch
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Connection, Parts
-from headrace.broker.replica.fetch_watch import FetchWatch
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.log.partition.admission import unchecked
@@ -168,7 +168,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def resting(broker: Broker) -> Session:
+def idle_session(broker: Broker) -> Session:
     """A session that has been sent everything there is."""
     session = Session(broker)
     session.fetch()
@@ -180,7 +180,7 @@ def resting(broker: Broker) -> Session:
 
 def test_partitions_without_news_rest_and_those_that_grow_are_looked_at(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        session = resting(broker)
+        session = idle_session(broker)
         assert len(session.watch) == waiters(broker) == PARTITIONS
 
         append(broker, 2)
@@ -198,7 +198,7 @@ def test_partitions_without_news_rest_and_those_that_grow_are_looked_at(tmp_path
 
 def test_a_fetch_that_waits_is_woken_by_any_of_them(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        session = resting(broker)
+        session = idle_session(broker)
         waiting = session.ask(max_wait_ms=LONG_MS)
         assert isinstance(waiting, CallbackFuture)
 
@@ -214,7 +214,7 @@ def test_a_fetch_that_waits_is_woken_by_any_of_them(tmp_path: Path) -> None:
 
 def test_a_fetch_that_waits_for_many_bytes_counts_all_appends(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        session = resting(broker)
+        session = idle_session(broker)
         waiting = session.ask(max_wait_ms=LONG_MS, min_bytes=1000)
         assert isinstance(waiting, CallbackFuture)
         for _ in range(3):
@@ -238,7 +238,7 @@ def test_a_fetch_that_waits_for_many_bytes_counts_all_appends(tmp_path: Path) ->
 
 def test_records_that_did_not_fit_stay_ready(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        session = resting(broker)
+        session = idle_session(broker)
         for index in range(PARTITIONS):
             append(broker, index, 500)
             append(broker, index, 500)
@@ -256,7 +256,7 @@ def test_records_that_did_not_fit_stay_ready(tmp_path: Path) -> None:
 
 def test_a_partition_is_forgotten_with_its_watcher(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        session = resting(broker)
+        session = idle_session(broker)
         session.forgotten = [3]
         session.fetch()
 
@@ -269,7 +269,7 @@ def test_a_partition_is_forgotten_with_its_watcher(tmp_path: Path) -> None:
 
 def test_a_session_that_ends_leaves_no_watcher(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        session = resting(broker)
+        session = idle_session(broker)
         session.epoch, session.offsets = -1, {}
         session.ask()
 
@@ -281,7 +281,7 @@ def test_a_session_that_ends_leaves_no_watcher(tmp_path: Path) -> None:
 def test_a_log_start_that_moved_is_sent(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
         append(broker, 1)
-        session = resting(broker)
+        session = idle_session(broker)
         partition(broker, 1).log.delete_records(1)
 
         assert list(session.fetch()) == [1]
@@ -292,7 +292,7 @@ def test_a_log_start_that_moved_is_sent(tmp_path: Path) -> None:
 
 def test_a_disk_that_failed_is_reported(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        session = resting(broker)
+        session = idle_session(broker)
         partition(broker, 0).log.storage.fail(StorageError("the disk is gone"))
 
         assert list(session.fetch()) == list(range(PARTITIONS))
@@ -302,7 +302,7 @@ def test_a_disk_that_failed_is_reported(tmp_path: Path) -> None:
 
 def test_a_partition_that_this_broker_stops_leading_is_reported(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        session = resting(broker)
+        session = idle_session(broker)
         waiting = session.ask(max_wait_ms=LONG_MS)
         assert isinstance(waiting, CallbackFuture)
         topic = broker.topics.by_name("clicks")
@@ -324,7 +324,7 @@ def test_a_partition_that_this_broker_stops_leading_is_reported(tmp_path: Path) 
 
 def test_a_change_of_the_topic_table_wakes_only_what_it_concerns(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        session = resting(broker)
+        session = idle_session(broker)
         topic = broker.topics.by_name("clicks")
         assert topic is not None
         old = partition(broker, 3)
@@ -341,7 +341,7 @@ def test_a_change_of_the_topic_table_wakes_only_what_it_concerns(tmp_path: Path)
 
 def test_another_isolation_level_is_another_look(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        session = resting(broker)
+        session = idle_session(broker)
         open_transaction(broker, 0, 1)
         session.fetch()
         session.committed = True
@@ -355,7 +355,7 @@ def test_another_isolation_level_is_another_look(tmp_path: Path) -> None:
 
 def test_a_stopping_broker_answers_what_waits(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        session = resting(broker)
+        session = idle_session(broker)
         waiting = session.ask(max_wait_ms=LONG_MS)
         assert isinstance(waiting, CallbackFuture)
 

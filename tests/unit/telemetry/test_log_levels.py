@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from headrace.telemetry.log_level import ROOT, LogLevels, log_levels
+from headrace.telemetry.log_levels import ROOT, LogLevels, log_levels
 from headrace.telemetry.logging import configure
 
 

@@ -17,18 +17,18 @@ from headrace.wire.fetch_response import (
 # Below this a read plus one gathered send beats a send, a sendfile and another send.
 _INLINE_BYTES = 16 * 1024
 
-Result = FetchPartitionResult[Part]
+PartitionResult = FetchPartitionResult[Part]
 _RECORDS = FetchPartitionResult._fields.index("records")
 # Makes a NamedTuple in half the time its own constructor takes, and a third of `_replace`'s.
 _new = tuple.__new__
 
 
 def by_topic(
-    results: list[tuple[FetchedPartition, Result]],
+    results: list[tuple[FetchedPartition, PartitionResult]],
 ) -> list[FetchTopicResult[Part]]:
     """Group neighbours of one topic; the order of a session is kept."""
     topics: list[FetchTopicResult[Part]] = []
-    rows: list[Result] = []
+    rows: list[PartitionResult] = []
     last: FetchedPartition | None = None
     for item, result in results:
         # Comparing ids costs more than it looks; mostly they are the same object.
@@ -45,7 +45,7 @@ def by_topic(
     return topics
 
 
-def has_news(item: FetchedPartition, result: Result) -> bool:
+def has_news(item: FetchedPartition, result: PartitionResult) -> bool:
     """Return whether an incremental response must hold it (KIP-227): it is new to the client."""
     return bool(
         result.error_code
@@ -57,7 +57,7 @@ def has_news(item: FetchedPartition, result: Result) -> bool:
     )
 
 
-def _inline(result: Result) -> Result:
+def _inline(result: PartitionResult) -> PartitionResult:
     piece = result.records
     if not isinstance(piece, LogSlice):
         return result

@@ -32,7 +32,7 @@ def zookeeper_access(settings: BrokerSettings) -> ZooKeeperAccess:
     )
     if access.set_acl and access.login is None and (access.tls is None or not settings[_KEYSTORE]):
         raise ConfigError(
-            f"zookeeper.set.acl needs a user whose the nodes are: write {_USER_FILE}, or "
+            f"zookeeper.set.acl needs an owner for the nodes: write {_USER_FILE}, or "
             f"zookeeper.ssl.client.enable=true and {_KEYSTORE}"
         )
     return access
@@ -45,7 +45,8 @@ def _login(settings: BrokerSettings) -> ZooKeeperLogin | None:
     scheme = cast(Scheme, settings["headrace.zookeeper.auth.scheme"])
     if scheme == "sasl" and importlib.util.find_spec("puresasl") is None:
         raise ConfigError(
-            "a SASL login to ZooKeeper needs pure-sasl: pip install 'headrace[spark]'"
+            "a SASL login to ZooKeeper needs pure-sasl: pip install 'headrace[spark]', the extra "
+            "that brings what a broker needs for ZooKeeper"
         )
     return ZooKeeperLogin(scheme, *UserFile(Path(path)).only_user())
 

@@ -40,7 +40,7 @@ class LogEndGrowth:
         self._partition.remove_replica_waiter(waiter)
 
 
-class ReplicaGrowth:
+class LogEndAndHighWatermark:
     """The growth of a partition up to its log end, and the moves of its high watermark, of which a
     follower's session must know both. Two of one partition are equal."""
 
@@ -50,7 +50,7 @@ class ReplicaGrowth:
         self._partition = partition
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ReplicaGrowth) and self._partition is other._partition
+        return isinstance(other, LogEndAndHighWatermark) and self._partition is other._partition
 
     def __hash__(self) -> int:
         return id(self._partition)

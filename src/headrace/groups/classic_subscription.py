@@ -1,4 +1,5 @@
-"""The bytes that classic consumers exchange through JoinGroup and SyncGroup.
+"""The bytes inside JoinGroup and SyncGroup of the classic protocol (Kafka's ConsumerProtocol
+schemas); not the consumer protocol of KIP-848.
 
 They belong to the clients: `ConsumerProtocolSubscription` and `ConsumerProtocolAssignment`,
 versions 0 to 3, of which later ones only append fields. A coordinator reads the topics, on which
@@ -39,7 +40,11 @@ class ConsumerAssignment:
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """Return the topics named in `metadata`, or None when these are not a consumer's bytes."""
+    """Return the topics named in `metadata`, or None when these are not a consumer's bytes.
+
+    It reads no further than it must, unlike `read_subscription`: a client whose later fields cannot
+    be read keeps its offsets all the same.
+    """
     reader = RecordReader(metadata)
     try:
         if reader.int16() < 0:

@@ -9,8 +9,8 @@ that the suspect deletes if it runs:
 
     /suspects/<suspect>,<its broker epoch>,<reporter>,<token>
 
-Rule 1: a suspicion is confirmed when another broker reports the same one, and when the suspect has
-not denied it within `ANSWER_SECONDS`.
+Rule 1: a suspicion is confirmed as soon as another broker reports the same one, or when the
+suspect has not denied it within `ANSWER_SECONDS`.
 Rule 2: a broker denies every suspicion of its present epoch, at once, whatever else it does: in a
 thread of its own, since all others may be busy.
 Rule 3: nothing is confirmed while the store cannot be reached: the suspect may not reach it either,

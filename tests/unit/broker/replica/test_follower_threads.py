@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from threading import Barrier, Event, Timer
+from threading import Barrier, Event, Thread
 
 import pytest
 
@@ -14,7 +14,7 @@ from headrace.broker.metric import BrokerMetrics
 from headrace.broker.peer.connector import PeerConnector
 from headrace.broker.replica.fetcher import ReplicaFetcher, ReplicaFetchers
 from headrace.broker.replica.follower import Follower
-from headrace.broker.replica.log_change import LogTruncations
+from headrace.broker.replica.log_truncations import LogTruncations
 from headrace.broker.replica.replication_throttle import ReplicationThrottle
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.topic import random_topic_id
@@ -24,6 +24,7 @@ from headrace.model.clock import SystemClock
 from headrace.model.error import DiskFull
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.replication.divergence import Divergence
+from headrace.testing.readiness import wait_until
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition
 from headrace.wire.fetch_response import (
@@ -142,7 +143,9 @@ def test_many_moves_of_a_log_start_are_one_piece_of_work(tmp_path: Path) -> None
 def test_a_log_start_that_the_full_disk_did_not_take_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.broker.replica.log_change._RETRY_SECONDS", 0.01, raising=False)
+    monkeypatch.setattr(
+        "headrace.broker.replica.log_start_queue._RETRY_SECONDS", 0.01, raising=False
+    )
     delete_records = PartitionLog.delete_records
     tries: list[int] = []
 
@@ -274,6 +277,10 @@ def test_who_begins_to_lead_many_partitions_waits_for_those_that_had_begun() -> 
         if name in names[:2]:
             two_began.wait(10)
 
+    def end_two(truncations: LogTruncations) -> None:
+        wait_until(lambda: not truncations._may_begin.is_set(), what="a loop that waits")
+        two_began.wait(10)
+
     async def scenario() -> None:
         with ThreadPoolExecutor(2) as threads:
             truncations = LogTruncations(threads)
@@ -281,16 +288,16 @@ def test_who_begins_to_lead_many_partitions_waits_for_those_that_had_begun() -> 
                 truncations.begin(name, partial(truncate, name), lambda: None)
             while len(begun) < 2:
                 await asyncio.sleep(0)
-            # In the order in which they wait: the next ones would begin while one waits.
-            Timer(0.01, two_began.wait).start()
+            # They end only while the loop waits for them, when the next ones would begin.
+            Thread(target=end_two, args=(truncations,)).start()
             for name in names:
                 truncations.settle(name)
-            assert begun == names[:2]
+            assert sorted(begun) == names[:2]
 
             truncations.begin(names[0], partial(truncate, names[5]), lambda: None)
             while truncations.under_way(names[0]):
                 await asyncio.sleep(0)
-            assert begun == [*names[:2], names[5]]
+            assert sorted(begun) == [*names[:2], names[5]]
 
     asyncio.run(scenario())
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.broker.auth.zookeeper_access import zookeeper_access
+from headrace.broker.auth.zookeeper_settings import zookeeper_access
 from headrace.broker.config.settings import BrokerSettings
 from headrace.cluster.zookeeper.zookeeper_access import ZooKeeperAccess, ZooKeeperLogin
 from headrace.model.error import ConfigError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.membership.suspicion import SUSPECT_KIND, Suspicions
+from headrace.broker.membership.suspicions import SUSPECT_KIND, Suspicions
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.store import CreateNode, DeleteNode, Write
 from headrace.model.error import HeadraceError, StorageError

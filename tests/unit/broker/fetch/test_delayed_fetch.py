@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headrace.broker.replica.delayed_fetch import DelayedFetch
+from headrace.broker.fetch.delayed_fetch import DelayedFetch
 from headrace.broker.replica.partition import Partition
 from headrace.log.filesystem import Disk
 from headrace.log.log_directory import LogDirectory

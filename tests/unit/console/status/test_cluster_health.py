@@ -1,7 +1,7 @@
 """The console's counts of partitions in danger."""
 
 from headrace.client.network.metadata import Metadata, PartitionMetadata, TopicMetadata
-from headrace.console.status.partition_health import PartitionHealth
+from headrace.console.status.cluster_health import ClusterHealth
 
 
 def partition(index: int, leader: int, replicas: int, in_sync: int) -> PartitionMetadata:
@@ -9,10 +9,10 @@ def partition(index: int, leader: int, replicas: int, in_sync: int) -> Partition
     return PartitionMetadata(index, leader, 0, numbers, numbers[:in_sync], (), None)
 
 
-def health(*partitions: PartitionMetadata, min_isr: int) -> PartitionHealth:
+def health(*partitions: PartitionMetadata, min_isr: int) -> ClusterHealth:
     rows = {each.index: each for each in partitions}
     topic = TopicMetadata("orders", None, False, rows, None)
-    return PartitionHealth.of(Metadata("id", 1, {}, {"orders": topic}), {"orders": min_isr})
+    return ClusterHealth.of(Metadata("id", 1, {}, {"orders": topic}), {"orders": min_isr})
 
 
 def test_each_danger_is_counted() -> None:

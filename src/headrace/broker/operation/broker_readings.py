@@ -12,7 +12,7 @@ from headrace.broker.operation.loop_watch import LoopWatch
 from headrace.telemetry.histogram import Histogram
 from headrace.telemetry.reading import Reading
 from headrace.wire.api import APIS
-from headrace.wire.error_code import ErrorCode
+from headrace.wire.error_code import error_name
 
 _gauge, _counter, _histogram = Reading.gauge, Reading.counter, Reading.histogram
 _Row: TypeAlias = tuple[str, ...]
@@ -38,7 +38,7 @@ def request_readings(metrics: BrokerMetrics) -> list[Reading]:
             "headrace_request_errors",
             "Error codes in responses, by API.",
             lambda: {
-                (api, _error_name(code)): float(count)
+                (api, error_name(code)): float(count)
                 for (api, code), count in metrics.errors.items()
             },
             *("api", "error"),
@@ -136,7 +136,8 @@ def cluster_readings(broker: Broker) -> list[Reading]:
         ),
         _counter(
             "headrace_unclean_leader_elections",
-            "Elections that this broker won without being in sync: records are lost.",
+            "Elections that this broker won without being in sync: acknowledged records may be "
+            "lost.",
             lambda: metrics.unclean_leader_elections,
         ),
     ]
@@ -249,10 +250,3 @@ def storage_readings(
 
 def _one_label(figures: Mapping[str, float]) -> dict[_Row, float]:
     return {(name,): figure for name, figure in figures.items()}
-
-
-def _error_name(code: int) -> str:
-    try:
-        return ErrorCode(code).name.upper()
-    except ValueError:
-        return str(code)

@@ -5,11 +5,11 @@ Theory of operation
 A session may hold thousands of partitions of which hardly any has something new. To look at all of
 them for every fetch, and to wait for each of them, costs milliseconds per fetch. So the session
 knows which are *ready*: a fetch looks at those only. A partition that was found at its end, with
-nothing to report, *rests*: a watcher is left with it, which makes it ready again when it grows.
+nothing to report, is *idle*: a watcher is left with it, which makes it ready again when it grows.
 
 Rule 1: a partition is ready when it is new to the session, when the client names it again, and when
 its high watermark or last stable offset has moved.
-Rule 2: a partition rests only after a look found the client at its end, and the client knows its
+Rule 2: a partition is idle only after a look found the client at its end, and the client knows its
 offsets. Records that did not fit into a response stay ready.
 Rule 3: a watcher calls once, and is gone. So an append to a busy partition does not pay for the
 sessions that have not fetched since.
@@ -22,7 +22,7 @@ go to the end, so that a byte limit cannot starve the others.
 
 from collections.abc import Callable, Iterable
 
-from headrace.broker.replica.delayed_fetch import DelayedFetch, GrowthSource
+from headrace.broker.fetch.delayed_fetch import DelayedFetch, GrowthSource
 from headrace.broker.replica.fetch_session import FetchedPartition
 
 FindSource = Callable[[FetchedPartition], GrowthSource | None]
@@ -30,7 +30,7 @@ FindSource = Callable[[FetchedPartition], GrowthSource | None]
 
 
 class _Watcher:
-    """Waits for one partition that rests."""
+    """Waits for one partition that is idle."""
 
     __slots__ = ("_watch", "item", "source")
 
@@ -47,7 +47,7 @@ class _Watcher:
 
 
 class FetchWatch:
-    """The partitions of one session that are ready, and watchers with those that rest.
+    """The partitions of one session that are ready, and watchers with those that are idle.
 
     Bounded by the partitions of the session. Lives on the event loop.
 
@@ -55,19 +55,19 @@ class FetchWatch:
         ready: in the order in which they are read next.
     """
 
-    __slots__ = ("_fetches", "_find", "_resting", "_token", "_version", "ready")
+    __slots__ = ("_fetches", "_find", "_idle", "_token", "_version", "ready")
 
     def __init__(self, find: FindSource, items: Iterable[FetchedPartition]) -> None:
         self._find = find
-        self._resting: dict[FetchedPartition, _Watcher] = {}
+        self._idle: dict[FetchedPartition, _Watcher] = {}
         self._fetches: set[DelayedFetch] = set()
         self._token: object = None
         self._version = -1
         self.ready = dict.fromkeys(items)
 
     def __len__(self) -> int:
-        """Return how many partitions rest."""
-        return len(self._resting)
+        """Return how many partitions are idle."""
+        return len(self._idle)
 
     def refresh(self, version: int, token: object) -> None:
         """Make ready what a change made doubtful, before a fetch (rule 4).
@@ -78,14 +78,12 @@ class FetchWatch:
         """
         if token != self._token:
             self._token, self._version = token, version
-            for item in tuple(self._resting):
+            for item in tuple(self._idle):
                 self.wake(item)
         elif version != self._version:
             self._version = version
             changed = [
-                item
-                for item, watcher in self._resting.items()
-                if self._find(item) != watcher.source
+                item for item, watcher in self._idle.items() if self._find(item) != watcher.source
             ]
             for item in changed:
                 self.wake(item)
@@ -95,12 +93,12 @@ class FetchWatch:
         self._remove_watcher(item)
         self.ready[item] = None
 
-    def rest(self, item: FetchedPartition) -> None:
+    def set_idle(self, item: FetchedPartition) -> None:
         """Leave a watcher with a partition (rule 2)."""
         source = self._find(item)
         if source is not None and item in self.ready:
             del self.ready[item]
-            watcher = self._resting[item] = _Watcher(self, item, source)
+            watcher = self._idle[item] = _Watcher(self, item, source)
             source.add_waiter(watcher)
 
     def rotate(self, item: FetchedPartition) -> None:
@@ -116,13 +114,13 @@ class FetchWatch:
 
     def close(self) -> None:
         """Remove all watchers: the session has ended."""
-        for watcher in self._resting.values():
+        for watcher in self._idle.values():
             watcher.source.remove_waiter(watcher)
-        self._resting.clear()
+        self._idle.clear()
         self.ready.clear()
 
     def _remove_watcher(self, item: FetchedPartition) -> None:
-        watcher = self._resting.pop(item, None)
+        watcher = self._idle.pop(item, None)
         if watcher is not None:
             watcher.source.remove_waiter(watcher)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from headrace.groups.consumer_protocol import (
+from headrace.groups.classic_subscription import (
     ConsumerAssignment,
     ConsumerSubscription,
     read_assignment,
