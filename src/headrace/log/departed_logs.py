@@ -7,8 +7,10 @@ from uuid import uuid4
 
 import structlog
 
+from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.storage import Storage
-from headrace.model.ids import TopicPartition, topic_name_problem
+from headrace.model.error import CorruptLog
+from headrace.model.ids import TopicId, TopicPartition, topic_name_problem
 
 _log = structlog.get_logger(__name__)
 
@@ -29,7 +31,8 @@ class DepartedLogs:
     topic of the cluster accounts for becomes `-stray`, and only a person removes it: the cluster's
     state may be the one that is wrong.
 
-    Crash: a `-delete` that is found at the start is removed with the next round.
+    Crash: a `-delete` that is found at the start is removed at once. On a full disk, the rest of
+    the start needs that room.
 
     Threads: any.
     """
@@ -55,19 +58,47 @@ class DepartedLogs:
                 advice="remove the directories that end in -stray once nothing in them is missed",
             )
 
-    def rename(self, partition: TopicPartition, suffix: str) -> Path:
-        """Rename the directory of a log; durable once the caller has synced the log directory."""
+    def rename(self, partition: TopicPartition, delay_ms: int | None) -> None:
+        """Rename the directory of a log; durable once the caller has synced the log directory.
+
+        Args:
+            delay_ms: the first `remove_due` after this removes it; None keeps it, as a stray.
+        """
+        suffix = STRAY_SUFFIX if delay_ms is None else DELETE_SUFFIX
         tail = f"-{partition.partition}.{uuid4().hex}{suffix}"
         renamed = self._path / (partition.topic[: _NAME_MAX - len(tail)] + tail)
         source = self._path / str(partition)
         self._storage.files.forget_directory(source)
         self._storage.filesystem.replace(source, renamed)
-        return renamed
+        if delay_ms is not None:
+            with self._lock:
+                self._deleted.append((self._storage.clock.monotonic_ms() + delay_ms, renamed))
 
-    def remove_after(self, delay_ms: int, path: Path) -> None:
-        """Remove a `-delete` directory with the first `remove_due` after a delay."""
-        with self._lock:
-            self._deleted.append((self._storage.clock.monotonic_ms() + delay_ms, path))
+    def make_way(self, partition: TopicPartition, topic_id: TopicId | None) -> bool:
+        """Set aside what lies where a log is to be created, unless it is of this topic and empty.
+
+        Returns:
+            whether something is left there: creating the log stopped half-way before.
+        """
+        path = self._path / str(partition)
+        if not self._storage.filesystem.exists(path):
+            return False
+        if self._is_unused(path, topic_id):
+            return True
+        _log.warning("stray_log", partition=str(partition), path=str(self._path))
+        self.rename(partition, None)
+        return False
+
+    def _is_unused(self, path: Path, topic_id: TopicId | None) -> bool:
+        filesystem = self._storage.filesystem
+        try:
+            metadata = PartitionMetadataFile.read(filesystem, path)
+        except CorruptLog:
+            return False
+        if metadata is not None and metadata.topic_id != topic_id:
+            return False
+        names = filesystem.list(path)
+        return not any(name.endswith(".log") and filesystem.size(path / name) for name in names)
 
     def remove_due(self) -> int:
         """Remove the directories whose delay is over, and return how many they were."""

@@ -11,7 +11,7 @@ from threading import Lock
 import structlog
 
 from headrace.log.background_flush import BackgroundFlush
-from headrace.log.departed_logs import DELETE_SUFFIX, STRAY_SUFFIX, DepartedLogs, partition_of
+from headrace.log.departed_logs import DepartedLogs, partition_of
 from headrace.log.directory_lock import DirectoryLock
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk, FileSystem
@@ -34,10 +34,6 @@ _log = structlog.get_logger(__name__)
 
 CLEAN_SHUTDOWN_NAME = ".kafka_cleanshutdown"
 _CLEAN_SHUTDOWN = b'{"version":0,"brokerEpoch":-1}'
-
-
-def _default_config(topic: str) -> LogConfig:
-    return LogConfig()
 
 
 class LogDirectory:
@@ -101,7 +97,7 @@ class LogDirectory:
         *,
         node_id: int = 0,
         cluster_id: str | None = None,
-        configs: Callable[[str], LogConfig] = _default_config,
+        configs: Callable[[str], LogConfig] = lambda _: LogConfig(),
         filesystem: FileSystem | None = None,
         clock: Clock | None = None,
         files: FilePool | None = None,
@@ -156,6 +152,7 @@ class LogDirectory:
             self.meta = MetaProperties.claim(filesystem, self.path, node_id, cluster_id)
             names = filesystem.list(self.path)
             self._departed.find(names)
+            self._departed.remove_due()  # first: what follows may need the room
             found = (partition_of(name) for name in names)
             self._known.update(partition for partition in found if partition is not None)
             for saved in (self._recovery_points, self._log_starts, self._high_watermarks):
@@ -310,7 +307,7 @@ class LogDirectory:
         """Return the new log; None when something lies there that must be opened."""
         path, filesystem = self.path / str(partition), self._storage.filesystem
         with self._storage.io(f"create {partition}"):
-            used = filesystem.exists(path)
+            used = self._departed.make_way(partition, topic_id)
             with self._saving:
                 for saved in (self._recovery_points, self._log_starts, self._high_watermarks):
                     saved.forget(partition)
@@ -334,39 +331,44 @@ class LogDirectory:
 
         However many they are, it costs one sync and one round of checkpoints.
         """
-        for partition, log, renamed in self._leave(partitions, DELETE_SUFFIX):
-            config = self._configs(partition.topic) if log is None else log.config
-            self._departed.remove_after(config.file_delete_delay_ms, renamed)
+        self._leave(partitions, keep=False)
 
     def set_aside(self, *partitions: TopicPartition) -> None:
         """Stop serving partitions that no topic accounts for, and keep their files as `-stray`."""
-        self._leave(partitions, STRAY_SUFFIX)
+        self._leave(partitions, keep=True)
 
-    def _leave(
-        self, partitions: Sequence[TopicPartition], suffix: str
-    ) -> list[tuple[TopicPartition, PartitionLog | None, Path]]:
+    def _leave(self, partitions: Sequence[TopicPartition], *, keep: bool) -> None:
+        """Rename directories. Those for which there is no room keep their names and stay known:
+        their records must not be taken for those of a new topic."""
         with self._lock:
-            known = [each for each in dict.fromkeys(partitions) if each in self._known]
-            self._known.difference_update(known)
-            loading = [self._loading[each] for each in known if each in self._loading]
+            staying = {each: None for each in partitions if each in self._known}
+            self._known.difference_update(staying)
+            loading = [self._loading[each] for each in staying if each in self._loading]
         for lock in loading:
             with lock:
                 pass  # a log that is being opened would find its files gone
         with self._lock:
-            leaving = [(each, self._logs.pop(each, None)) for each in known]
-            for each in known:
-                self._topic_ids.pop(each, None)
-                self._owed_ids.pop(each, None)
+            leaving = [(each, self._logs.pop(each, None)) for each in staying]
         for _, log in leaving:
             if log is not None:
                 log.abandon()
-        with self._storage.io(f"rename {len(known)} logs to {suffix}"):
-            left = [(each, log, self._departed.rename(each, suffix)) for each, log in leaving]
-            if left:
-                self._storage.filesystem.sync_directory(self.path)
-        with suppress(DiskFull), self._storage.io(f"forget {len(known)} logs"):
-            self._save_offsets()
-        return left
+        try:
+            with self._storage.io(f"rename {len(leaving)} logs"):
+                for partition, log in leaving:
+                    config = self._configs(partition.topic) if log is None else log.config
+                    self._departed.rename(partition, None if keep else config.file_delete_delay_ms)
+                    del staying[partition]
+                    self._topic_ids.pop(partition, None)
+                    self._owed_ids.pop(partition, None)
+                if leaving:
+                    self._storage.filesystem.sync_directory(self.path)
+        finally:
+            if self._storage.failure is None:
+                with self._lock:
+                    self._known.update(staying)
+                    self._clean = self._clean and not staying  # nobody closed those
+                with suppress(DiskFull), self._storage.io(f"forget {len(leaving)} logs"):
+                    self._save_offsets()
 
     def remove_deleted(self) -> int:
         """Remove the files of partitions that were deleted file.delete.delay.ms ago."""

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from headrace.cluster.topic import random_topic_id
 from headrace.log.log_directory import LogDirectory
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.clock import ManualClock
@@ -217,6 +218,22 @@ def test_a_sync_that_fails_for_want_of_room_is_never_repeated(broker: Broker, er
     assert broker.directory.offline is not None
 
 
+@pytest.mark.parametrize("error", FULL)
+def test_a_topic_id_that_could_not_be_synced_is_never_synced_again(
+    broker: Broker, error: int
+) -> None:
+    new = broker.directory.create(TopicPartition("clicks", 1), random_topic_id())
+    fill(new, 1)
+    broker.disk.inject(
+        Fault(
+            error, lambda call: call.name == "sync" and call.path.name.startswith("partition.meta")
+        )
+    )
+    with pytest.raises(StorageError, match="cannot sync"):
+        new.sync()
+    assert broker.directory.offline is not None
+
+
 def test_a_log_that_is_deleted_without_room_is_gone_and_leaves_no_offsets(broker: Broker) -> None:
     fill(broker.log, 5)
     broker.log.flush()
@@ -236,3 +253,88 @@ def test_a_log_that_is_deleted_without_room_is_gone_and_leaves_no_offsets(broker
     broker.directory.checkpoint()
     broker.clock.advance(10**9)
     assert broker.directory.remove_deleted() == 1
+
+
+def full_rename(disk: CrashDisk, name: str) -> None:
+    def when(call: Call) -> bool:
+        return call.name == "replace" and call.path.name == name
+
+    disk.inject(Fault(errno.ENOSPC, when, times=None))
+
+
+@pytest.mark.parametrize("leave", [LogDirectory.delete, LogDirectory.set_aside])
+def test_a_log_that_cannot_be_renamed_keeps_its_records_and_its_topic(
+    broker: Broker, leave: Callable[..., None]
+) -> None:
+    directory, other = broker.directory, TopicPartition("clicks", 1)
+    old, new = random_topic_id(), random_topic_id()
+    left = TopicPartition("left", 0)
+    for name in (left, other):
+        fill(directory.create(name, old), 5)
+    full_rename(broker.disk, "clicks-1")
+
+    with pytest.raises(DiskFull):
+        leave(directory, left, other)
+
+    assert left not in directory
+    assert other in directory
+    assert directory.topic_id(other) == old
+    directory.create_all("clicks", [1], new)
+    assert directory.topic_id(other) == old
+    assert directory.get(other).log_end_offset == 5
+
+    broker.room()
+    leave(directory, other)
+    broker.clock.advance(10**9)
+    assert directory.remove_deleted() == (2 if leave is LogDirectory.delete else 0)
+    assert directory.create(other, new).log_end_offset == 0
+
+
+def test_a_new_log_gets_nothing_of_what_lies_in_its_place(broker: Broker) -> None:
+    directory, other = broker.directory, TopicPartition("clicks", 1)
+    fill(directory.create(other, random_topic_id()), 5)
+    directory._known.discard(other)
+    directory._logs.pop(other).abandon()
+
+    assert directory.create(other, random_topic_id()).log_end_offset == 0
+
+    assert [name[-6:] for name in broker.disk.list(Path("/data")) if "clicks-1." in name] == [
+        "-stray"
+    ]
+
+
+def test_a_creation_that_found_no_room_is_repeated_in_place(broker: Broker) -> None:
+    other, topic_id = TopicPartition("clicks", 1), random_topic_id()
+    broker.full(where="clicks-1/")
+    with pytest.raises(DiskFull):
+        broker.directory.create(other, topic_id)
+    broker.room()
+
+    assert broker.directory.create(other, topic_id).log_end_offset == 0
+
+    assert not [name for name in broker.disk.list(Path("/data")) if "stray" in name]
+
+
+def test_a_start_on_a_disk_that_deleted_logs_fill_removes_them_first(broker: Broker) -> None:
+    other, disk = TopicPartition("clicks", 1), broker.disk
+    fill(broker.directory.create(other), 5)
+    fill(broker.log, 1)
+    broker.directory.get(other).flush()
+    broker.log.flush()
+    broker.directory.checkpoint()
+    broker.full(where="checkpoint")
+    broker.directory.delete(other)  # its offsets stay in the files: the start must write those
+    broker.room()
+
+    def full(call: Call) -> bool:
+        return call.name == "pwritev" and any(
+            name.endswith("-delete") for name in disk.list(Path("/data"))
+        )
+
+    disk.crash(Random(1))
+    disk.inject(Fault(errno.ENOSPC, full, times=None))
+
+    broker.directory = broker._open()
+
+    assert broker.directory.partitions == [CLICKS]
+    assert broker.directory.get(CLICKS).log_end_offset == 1

@@ -2,8 +2,9 @@
 
 Rule 1: nothing waits for the disk. A topic that is deleted is not served from this moment on; its
 logs are deleted later. A topic whose logs are all here takes its new leaders at once.
-Rule 2: a topic with missing logs is served when a thread has made them. Its newest record counts
-then, whatever was changed meanwhile.
+Rule 2: a new topic is served when a thread has made its logs. Its newest record counts then,
+whatever was changed meanwhile. A topic that is served already, and gets more logs, takes each
+change at once where its logs are here: a leader that was replaced must not go on.
 Rule 3: one round of disk work at a time: first deletions, then creations. So a topic that is
 created again under its old name, and a replica that moved away and comes back, find the old logs
 gone: a log counts as missing from the moment that it is to be deleted (`LogStorage`). A round takes
@@ -72,14 +73,15 @@ class TopicApplier:
         if hosted is not None and hosted.topic_id != record.topic_id:
             # Deleted and created again, and both arrived as one change.
             self.remove([hosted.record])
+            hosted = None
         waiting = self._pending.get(record.name)
         if waiting is not None and waiting.topic_id != record.topic_id:
             self._doom(waiting)
         if waiting is not None or self._target.storage.lacks(record):
             self._pending[record.name] = record
-            self._start()
-        else:
+        if hosted is not None or record.name not in self._pending:
             self._serve(record, None if hosted is None else hosted.record.configs)
+        self._start()
 
     def remove(self, records: Iterable[TopicRecord]) -> None:
         """Stop serving topics that were deleted; their logs go in the background."""
@@ -93,12 +95,19 @@ class TopicApplier:
         self._start()
 
     def retry(self) -> None:
-        """Make the logs that could not be made, because a disk was full: there may be room now."""
+        """Delete and make the logs that could not be, because a disk was full: there may be room
+        now."""
+        self._target.storage.doom_undeleted(self._newest)
         failed, self._failed = self._failed, set()
         for name in failed:
             hosted = self._target.topics.by_name(name)
             if hosted is not None and self._target.storage.lacks(hosted.record):
                 self.apply(hosted.record)
+        self._start()
+
+    def _newest(self, name: str) -> TopicRecord | None:
+        hosted = self._target.topics.by_name(name)
+        return self._pending.get(name, None if hosted is None else hosted.record)
 
     async def served(self, names: Iterable[str]) -> None:
         """Return when the logs of these topics are no longer being made."""
@@ -172,13 +181,14 @@ class TopicApplier:
         newest = self._pending.get(made.name)
         if newest is None or newest.topic_id != made.topic_id:
             return
-        if not failed and self._target.storage.lacks(newest):
+        lacking = self._target.storage.lacks(newest)
+        if lacking and not failed and newest is not made:
             return
         del self._pending[made.name]
-        if failed:
+        if lacking:
             self._failed.add(made.name)
-        hosted = self._target.topics.by_name(made.name)
-        self._serve(newest, made.configs if hosted is None else hosted.record.configs)
+        # The logs that were there before have the newest configuration already.
+        self._serve(newest, made.configs)
 
     def _serve(self, record: TopicRecord, configured: Mapping[str, str] | None) -> None:
         """Serve a topic whose logs have the configuration `configured`; None if they are new."""

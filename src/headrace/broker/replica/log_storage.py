@@ -11,7 +11,7 @@ replica that comes back before a thread has reached the log gets a new one, and 
 Making and deleting logs waits for the disk: call those in a thread.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 from uuid import UUID
@@ -21,7 +21,7 @@ import structlog
 from headrace.cluster.topic import TopicRecord
 from headrace.log.log_directory import LogDirectory
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.model.error import StorageError
+from headrace.model.error import DiskFull, StorageError
 from headrace.model.ids import BrokerId, TopicId, TopicPartition
 
 log = structlog.get_logger(__name__)
@@ -54,6 +54,8 @@ class LogStorage:
         # Logs to delete, and those of the round that runs now (rule 3). Only the loop changes them.
         self._doomed: dict[Doomed, None] = {}
         self._deleting: dict[Doomed, None] = {}
+        # Those that no round could delete, because a disk was full.
+        self._undeleted: dict[Doomed, None] = {}
 
     def add(self, directory: LogDirectory) -> None:
         """Use a directory that has been opened."""
@@ -87,7 +89,7 @@ class LogStorage:
         belongs to this topic (rule 1)."""
         directory = self._serving(name, topic_id)
         if directory is None:
-            log.error("partition_without_log", partition=str(name))
+            log.debug("partition_without_log", partition=str(name))  # it may be about to be made
             return None
         try:
             return directory.get(name)
@@ -124,6 +126,7 @@ class LogStorage:
         earlier topic of the same name.
 
         Raises:
+            DiskFull: a disk has no room for them.
             StorageError: every log directory is offline.
         """
         missing = [
@@ -134,7 +137,10 @@ class LogStorage:
         ]
         for directory in self.directories:
             names = (TopicPartition(record.name, index) for index in missing)
-            self._set_aside(directory, [name for name in names if name in directory])
+            strays = [name for name in names if name in directory]
+            self._set_aside(directory, strays)
+            if any(name in directory for name in strays):
+                raise DiskFull("the logs of an earlier topic of this name could not be renamed")
         for directory, indexes in self._spread(missing):
             directory.create_all(record.name, indexes, record.topic_id)
 
@@ -165,7 +171,8 @@ class LogStorage:
     def delete(self, logs: Iterable[Doomed]) -> None:
         """Delete logs of these topics; those of other topics with the same names stay.
 
-        A directory that is offline keeps its files. They are strays when it comes back.
+        A directory that is offline keeps its files. They are strays when it comes back. For those
+        on a full disk there is `doom_undeleted`.
         """
         doomed = list(logs)
         for directory in self.directories:
@@ -181,6 +188,27 @@ class LogStorage:
                     directory.delete(*names)
             except StorageError as error:
                 log.error("logs_not_deleted", count=len(names), reason=str(error))
+                left = {name for name in names if name in directory}
+                self._undeleted.update(dict.fromkeys(key for key in doomed if key[0] in left))
+
+    def doom_undeleted(self, newest: Callable[[str], TopicRecord | None]) -> None:
+        """Let the next round delete the logs that a full disk kept, unless their replicas are back.
+        On the loop.
+
+        Args:
+            newest: the newest record of a topic, by its name.
+        """
+        undeleted, self._undeleted = self._undeleted, {}
+        self.doom(key for key in undeleted if not self._wants(key, newest(key[0].topic)))
+
+    def _wants(self, key: Doomed, record: TopicRecord | None) -> bool:
+        name, topic_id = key
+        return (
+            record is not None
+            and record.topic_id == topic_id
+            and name.partition < len(record.partitions)
+            and self._node_id in record.partitions[name.partition].replicas
+        )
 
     # -- strays
 
@@ -190,6 +218,9 @@ class LogStorage:
         When there is no topic at all, all logs keep their names: then the state is probably not
         that of this data, because `zookeeper.connect` names another root, or the directory of the
         broker's own store is missing.
+
+        Of two logs of one partition the further one stays: a disk failed, the replica was moved
+        away and copied to another disk, and the first one is back with what it had.
         """
         held = sum(directory.log_count for directory in self.directories)
         if not topics and held:
@@ -200,15 +231,19 @@ class LogStorage:
                 "touched: check zookeeper.connect, or log.dirs of a broker alone",
             )
             return
-        seen: set[TopicPartition] = set()
-        for directory in self.online:
-            strays: list[TopicPartition] = []
+        strays: dict[LogDirectory, list[TopicPartition]] = {each: [] for each in self.online}
+        homes: dict[TopicPartition, list[LogDirectory]] = {}
+        for directory in strays:
             for name in directory.partitions:
-                if name not in seen and self._belongs(directory, name, topics.get(name.topic)):
-                    seen.add(name)
+                if self._belongs(directory, name, topics.get(name.topic)):
+                    homes.setdefault(name, []).append(directory)
                 else:
-                    strays.append(name)
-            self._set_aside(directory, strays)
+                    strays[directory].append(name)
+        for name, found in homes.items():
+            for stale in _stale_twins(name, found) if len(found) > 1 else ():
+                strays[stale].append(name)
+        for directory, names in strays.items():
+            self._set_aside(directory, names)
 
     def _set_aside(self, directory: LogDirectory, strays: list[TopicPartition]) -> None:
         if not strays:
@@ -257,3 +292,27 @@ def _topic_id(directory: LogDirectory, name: TopicPartition) -> UUID | None:
         return directory.topic_id(name)
     except StorageError:
         return _UNREADABLE
+
+
+def _stale_twins(name: TopicPartition, found: list[LogDirectory]) -> list[LogDirectory]:
+    """Return all but the directory whose log of this partition has the newest leader epoch, and
+    of those the highest end."""
+    ends = {directory: _end(directory, name) for directory in found}
+    best = max(found, key=ends.__getitem__)
+    log.error(
+        "partition_in_two_directories",
+        partition=str(name),
+        served=str(best.path),
+        ends={str(directory.path): end for directory, end in ends.items()},
+    )
+    return [each for each in found if each is not best]
+
+
+def _end(directory: LogDirectory, name: TopicPartition) -> tuple[int, int]:
+    """Return the leader epoch of a log's last record, and the log's end."""
+    try:
+        stored = directory.get(name)
+    except StorageError:
+        return (-1, -1)
+    end = stored.log_end_offset
+    return (stored.epochs.epoch_at(end - 1) if end > stored.log_start_offset else -1, end)

@@ -2,7 +2,7 @@
 
 The cluster's state decides (`TopicRecord`); `ReplicaRoles` makes it so. It opens and resigns
 partitions, starts and stops copying, and hands the partitions of an internal topic to their
-coordinator. It never waits: the caller creates missing logs before, and deletes unused ones after.
+coordinator. It never waits: the caller creates missing logs, and deletes unused ones after.
 Only a log that is being truncated is waited for before it is led (`log_truncations`, rule 2).
 """
 
@@ -68,7 +68,8 @@ class ReplicaRoles:
         self._kernel_loaded = False
 
     def apply(self, record: TopicRecord) -> list[TopicPartition]:
-        """Lead, follow or leave each partition of a topic, as its record says; its logs exist.
+        """Lead, follow or leave each partition of a topic, as its record says. One whose log is
+        missing is not served yet: the caller makes the log, and calls again.
 
         Returns:
             partitions that have left this broker: their logs are of no use any more.
@@ -79,26 +80,28 @@ class ReplicaRoles:
             self._topics.add(topic)
         self._count_elections(topic.record, record)
         topic.record = record
+        topic.partitions.extend([None] * (len(record.partitions) - len(topic.partitions)))
         led: list[Partition] = []
         unused: list[TopicPartition] = []
-        for index, partition in enumerate(record.partitions):
-            if index == len(topic.partitions):
-                topic.partitions.append(None)
-            if partition.leader == self._node_id:
-                new = self._lead(topic, index, partition)
-                if new is not None:
-                    led.append(new)
-                continue
-            self._stop_leading(topic, index)
-            if self._node_id in partition.replicas:
-                self._follow_leader(topic, index, partition)
-                continue
-            self._stop_following(topic, index)
-            name = TopicPartition(record.name, index)
-            if self._storage.holds(name, record.topic_id):
-                unused.append(name)
-        self._topics.changed(topic)
-        self._begin_leading(record.name, led)
+        try:
+            for index, partition in enumerate(record.partitions):
+                if partition.leader == self._node_id:
+                    new = self._lead(topic, index, partition)
+                    if new is not None:
+                        led.append(new)
+                    continue
+                self._stop_leading(topic, index)
+                if self._node_id in partition.replicas:
+                    self._follow_leader(topic, index, partition)
+                    continue
+                self._stop_following(topic, index)
+                name = TopicPartition(record.name, index)
+                if self._storage.holds(name, record.topic_id):
+                    unused.append(name)
+        finally:
+            # Whatever stopped it half-way: what was packed or looked up before is old.
+            self._topics.changed(topic)
+            self._begin_leading(record.name, led)
         return unused
 
     def remove(self, names: Iterable[str]) -> list[TopicRecord]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from headrace.log.filesystem import FileSystem
+from headrace.log.filesystem import FileSystem, sync_file
 from headrace.model.error import CorruptLog
 from headrace.model.ids import TopicId, parse_uuid_text, uuid_text
 
@@ -72,7 +72,7 @@ def sync_new(filesystem: FileSystem, directory: Path) -> None:
     if filesystem.exists(path):
         file = filesystem.open(path)
         try:
-            file.sync()
+            sync_file(file)
         finally:
             file.close()
     filesystem.sync_directory(directory.parent)

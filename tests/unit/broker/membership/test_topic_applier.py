@@ -1,6 +1,7 @@
 """Topics of a running broker: no command waits for their logs, and no topic gets another's."""
 
 import asyncio
+import errno
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 
 from headrace.broker.broker import Broker
 from headrace.broker.replica.log_storage import Doomed, LogStorage
+from headrace.broker.replica.replica_roles import ReplicaRoles
 from headrace.cluster.controller import Controller
 from headrace.cluster.local_store import LocalStore
 from headrace.cluster.topic import PartitionRecord, TopicRecord
@@ -286,5 +288,110 @@ def test_a_follower_whose_log_was_deleted_is_made_anew(tmp_path: Path) -> None:
 
             new = broker.topics.follower("clicks", None, 0)
             assert new is not None and not new.log.closed
+
+    asyncio.run(run())
+
+
+def test_logs_that_could_not_be_renamed_are_deleted_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Disk.replace
+
+    def full(self: Disk, source: Path, target: Path) -> None:
+        if source.name == "clicks-1":
+            raise OSError(errno.ENOSPC, "no room", str(source))
+        real(self, source, target)
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            old = broker.topics.find("clicks", None, 1)
+            assert old is not None
+            old.log.append(sample_batch(b"old"), 0)
+            with monkeypatch.context() as patch:
+                patch.setattr(Disk, "replace", full)
+                await delete(broker, "clicks")
+                await broker.controller.create_topics([CLICKS])
+                await topics.settle()
+                assert broker.topics.find("clicks", None, 1) is None
+            assert broker.storage.offline == []
+
+            topics.retry()
+            await topics.settle()
+
+            new = broker.topics.find("clicks", None, 1)
+            assert new is not None and new.log.log_end_offset == 0
+            assert len(list(tmp_path.glob("clicks-*-delete"))) == 2
+            assert not list(tmp_path.glob("*-stray"))
+
+    asyncio.run(run())
+
+
+def test_an_existing_partition_changes_its_leader_while_logs_of_others_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that was replaced must take no records until the disk has time for other logs."""
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            record = record_of(broker, "clicks")
+            more = PartitionRecord.on((broker.node_id,))
+            wider = replace(record, partitions=(*record.partitions, more))
+            making, go_on = threading.Event(), threading.Event()
+            configured: list[str] = []
+            monkeypatch.setattr(topics, "_reconfigure", configured.append)
+            real = broker.storage.make
+
+            def make(record: TopicRecord) -> None:
+                making.set()
+                go_on.wait(20)
+                real(record)
+
+            monkeypatch.setattr(broker.storage, "make", make)
+            try:
+                topics.apply(wider)
+                await asyncio.to_thread(making.wait, 10)
+                moved = led_by_other(wider, broker.node_id, change=1)
+                topics.apply(replace(moved, configs={"retention.ms": "12345"}))
+
+                assert broker.topics.find("clicks", None, 0) is None
+                assert broker.topics.follower("clicks", None, 0) is not None
+                assert configured == ["clicks"]
+                assert broker.topics.find("clicks", None, 1) is not None
+                assert broker.topics.find("clicks", None, 2) is None
+            finally:
+                go_on.set()
+            await topics.settle()
+
+            assert broker.topics.find("clicks", None, 2) is not None
+            assert configured == ["clicks", "clicks"]  # the new log may have been made before
+
+    asyncio.run(run())
+
+
+def test_what_a_failing_partition_left_half_changed_is_looked_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packed Metadata and the fast paths keep what they found while the version is the same."""
+
+    def fail(*_: object) -> None:
+        raise DiskFull("there is no room on the disk")
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            topic = broker.topics.by_name("clicks")
+            assert topic is not None
+            topic.packed[12] = b"old"
+            version = broker.topics.version
+            monkeypatch.setattr(ReplicaRoles, "_follow_leader", fail)
+            topics.apply(led_by_other(topic.record, broker.node_id, change=1))
+
+            assert broker.topics.version > version
+            assert not topic.packed
 
     asyncio.run(run())

@@ -190,6 +190,34 @@ def test_a_directory_that_was_offline_during_a_deletion_comes_back_with_strays(
     assert len(list(failed.path.glob("clicks-0.*-stray"))) == 1
 
 
+@pytest.mark.parametrize("stale", [0, 1])
+@pytest.mark.parametrize(
+    "current",
+    [[(5, 1)], [(2, 0), (1, 1)]],
+    ids=["further", "in a later epoch"],
+)
+def test_of_two_logs_of_a_partition_the_current_one_is_served(
+    tmp_path: Path, open_storage: Open, stale: int, current: list[tuple[int, int]]
+) -> None:
+    """A disk failed, the replica moved away and back to the other one, and the disk is repaired."""
+    storage, clicks = open_storage(), topic("clicks")
+    old = storage.directories[stale].create(CLICKS, clicks.topic_id)
+    for _ in range(4):
+        old.append(sample_batch(b"stale"), 0)
+    new = storage.directories[1 - stale].create(CLICKS, clicks.topic_id)
+    for count, epoch in current:
+        for _ in range(count):
+            new.append(sample_batch(b"current"), epoch)
+    end = new.log_end_offset
+
+    storage = open_storage()
+    storage.set_strays_aside(by_name(clicks))
+
+    served = storage.log_of(CLICKS, clicks.topic_id)
+    assert served is not None and served.log_end_offset == end
+    assert sorted(name[-6:] for name in names_in(tmp_path)) == ["-stray", "icks-0"]
+
+
 def test_a_deletion_leaves_the_log_of_a_later_topic(open_storage: Open) -> None:
     storage, old, new = open_storage(), topic("clicks"), topic("clicks")
     storage.make(new)
