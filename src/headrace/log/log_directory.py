@@ -366,7 +366,7 @@ class LogDirectory:
             if self._storage.failure is None:
                 with self._lock:
                     self._known.update(staying)
-                    self._clean = self._clean and not staying  # nobody closed those
+                    self._clean = self._clean and not staying  # those were not closed
                 with suppress(DiskFull), self._storage.io(f"forget {len(leaving)} logs"):
                     self._save_offsets()
 

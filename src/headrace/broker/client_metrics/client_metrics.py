@@ -1,14 +1,18 @@
 """The subscriptions in force, and the newest push of every client.
 
-Rule 1: a client is what its instance id says, whichever connection it pushes over.
+Rule 1: a client is what its instance id says, whichever connection it pushes over. Only how often
+it may push goes by its connection too, since a client chooses its id.
 Rule 2: what clients can make the broker hold is bounded: samples per client, clients, and samples
 of all clients together. Beyond that the clients go first that have been silent for longest.
 Rule 3: a client is dropped three intervals after its last push, or two minutes after it has said
 goodbye, and never before two minutes: Prometheus has had its last figures by then.
+Rule 4: pushes are read one after the other (`reading`), however many clients push.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from headrace.broker.client_metrics.otlp import Sample
 from headrace.broker.client_metrics.pushed_metrics import PushedMetrics
@@ -31,6 +35,9 @@ class ClientMetrics:
         # The one that has pushed last stands last.
         self._clients: dict[UUID, PushedMetrics] = {}
         self._sample_count = 0
+        # When each connection has pushed last, readable or not, and whether it said goodbye.
+        self._tries: WeakKeyDictionary[object, tuple[int, bool]] = WeakKeyDictionary()
+        self.reading = asyncio.Lock()
 
     def set_subscriptions(self, subscriptions: Iterable[Subscription]) -> None:
         self._subscriptions = list(subscriptions)
@@ -39,12 +46,23 @@ class ClientMetrics:
         """Return what a client should push, by what it is matched by."""
         return Demand.of(self._subscriptions, client)
 
-    def too_early(self, instance_id: UUID, demand: Demand, *, terminating: bool) -> bool:
-        """Return whether a client pushes more than twice as often as it should."""
+    def too_early(
+        self, instance_id: UUID, connection: object, demand: Demand, *, terminating: bool
+    ) -> bool:
+        """Return whether a client pushes more than twice as often as it should; count the push of
+        its connection if not. The last push may come early, once."""
+        now_ms = self._clock.monotonic_ms()
+        pushes = [self._tries.get(connection)]
         known = self._clients.get(instance_id)
-        if known is None or terminating or known.terminated:
-            return False
-        return self._clock.monotonic_ms() - known.pushed_ms < demand.interval_ms // 2
+        if known is not None:
+            pushes.append((known.pushed_ms, known.terminated))
+        for push in pushes:
+            if push is None or (terminating and not push[1]):
+                continue
+            if now_ms - push[0] < demand.interval_ms // 2:
+                return True
+        self._tries[connection] = now_ms, terminating
+        return False
 
     def pushed(
         self,

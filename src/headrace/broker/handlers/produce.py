@@ -37,6 +37,7 @@ from headrace.model.error import (
     InvalidRecord,
     PeerError,
     RefusedRecords,
+    RequestTimedOut,
 )
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.records.batch import (
@@ -281,7 +282,12 @@ def _append(
         return _appended(broker, partition, appended, acks)
 
     if partition.name in broker.batch_opener or partition.log.must_open(batch):
-        return broker.batch_opener.open(partition.name, lambda: partition.log.admit(batch), append)
+        try:
+            return broker.batch_opener.open(
+                partition.name, batch, lambda: partition.log.admit(batch), append
+            )
+        except RequestTimedOut as error:
+            return _failed(index, error), None
     return append()
 
 

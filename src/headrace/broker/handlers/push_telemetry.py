@@ -28,13 +28,14 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     if instance_id is None:
         return {"error_code": ErrorCode.invalid_request}
     demand = broker.client_metrics.demand(client_of(call, instance_id))
-    code = _problem(broker, request, demand)
+    code = _problem(broker, call, request, demand)
     if code is not ErrorCode.none or not demand.metrics:
         return {"error_code": code}
     content, codec = bytes(request.metrics), Codec(request.compression_type)
     limit_bytes = _MAX_RATIO * int(broker.settings["telemetry.max.bytes"])
     try:
-        samples = await broker.in_thread(lambda: _read(content, codec, limit_bytes))
+        async with broker.client_metrics.reading:
+            samples = await broker.in_thread(lambda: _read(content, codec, limit_bytes))
     except BatchTooLarge:
         return {"error_code": ErrorCode.telemetry_too_large}
     except (BadTelemetry, CorruptBatch):
@@ -45,7 +46,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     return {"error_code": ErrorCode.none}
 
 
-def _problem(broker: Broker, request: PushTelemetryRequest, demand: Demand) -> ErrorCode:
+def _problem(
+    broker: Broker, call: Call, request: PushTelemetryRequest, demand: Demand
+) -> ErrorCode:
     instance_id = request.client_instance_id
     assert instance_id is not None
     if request.subscription_id != demand.subscription_id:
@@ -54,7 +57,9 @@ def _problem(broker: Broker, request: PushTelemetryRequest, demand: Demand) -> E
         return ErrorCode.telemetry_too_large
     if request.compression_type not in _CODECS:
         return ErrorCode.unsupported_compression_type
-    if broker.client_metrics.too_early(instance_id, demand, terminating=request.terminating):
+    if demand.metrics and broker.client_metrics.too_early(
+        instance_id, call.connection, demand, terminating=request.terminating
+    ):
         return ErrorCode.throttling_quota_exceeded
     return ErrorCode.none
 

@@ -6,8 +6,11 @@ levels take a second for a megabyte. All of that happens in threads here.
 
 Rule 1: batches of one partition are appended in the order in which they came, however long each of
 them took. A batch that needs no opening waits too while others of its partition are being opened.
-Rule 2: what threads hold is bounded: `_THREADS` batches are opened at a time. What waits for them
-is bounded by what connections may have under way.
+Rule 2: what threads hold is bounded: `_THREADS` batches are opened at a time.
+Rule 3: what waits for them is bounded as well: by what one connection may have under way, and by
+`_MAX_WAITING_BYTES` for all together. A batch waits on when its connection is closed, so a client
+that connects again and again could fill the memory. Beyond that a batch is refused, and its
+producer sends it again later. A request's buffer is held as long as one of its batches waits.
 """
 
 import asyncio
@@ -15,10 +18,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from headrace.model.error import RequestTimedOut
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import Batch
 
 _THREADS = 2
+_MAX_WAITING_BYTES = 256 * 1024 * 1024
+# What a waiting batch takes besides its bytes: tasks, futures, the parsed request.
+_BATCH_OVERHEAD_BYTES = 4096
 
 Outcome = TypeVar("Outcome")
 
@@ -31,8 +38,14 @@ class BatchOpener:
     Threads: event loop only; its own threads run what it is given to `open`.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, max_waiting_bytes: int = _MAX_WAITING_BYTES
+    ) -> None:
         self._loop = loop
+        self._max_waiting_bytes = max_waiting_bytes
+        self._waiting_bytes = 0
+        # The views of a buffer that wait, by its id, which is its own while they are kept here.
+        self._buffers: dict[int, list[memoryview]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="open-batch")
         self._last: dict[TopicPartition, asyncio.Future[Any]] = {}
 
@@ -42,29 +55,56 @@ class BatchOpener:
     def open(
         self,
         partition: TopicPartition,
+        batch: memoryview,
         admit: Callable[[], list[Batch]],
         append: Callable[[Callable[[], list[Batch]]], Outcome],
     ) -> "asyncio.Future[Outcome]":
         """Return a future of what `append` returns.
 
         Args:
-            admit: checks and opens a batch; called in a thread.
+            batch: what is opened, as it lies in the request.
+            admit: checks and opens it; called in a thread.
             append: called on the loop after the batches before it. It is given a function that
                 returns what `admit` returned, or raises what it raised.
+
+        Raises:
+            RequestTimedOut: too many bytes wait already (rule 3).
         """
+        release = self._hold(batch)
         work = self._loop.run_in_executor(self._threads, admit)
         task = self._loop.create_task(_append_in_turn(self._last.get(partition), work, append))
         self._last[partition] = task
 
         def forget(_: object) -> None:
+            release()
             if self._last.get(partition) is task:
                 del self._last[partition]
 
         task.add_done_callback(forget)
         return task
 
+    def _hold(self, batch: memoryview) -> Callable[[], None]:
+        """Count a batch, and its request's buffer once; return what takes it off again."""
+        buffer = id(batch.obj)
+        buffer_bytes = memoryview(batch.obj).nbytes
+        size = _BATCH_OVERHEAD_BYTES + (0 if buffer in self._buffers else buffer_bytes)
+        if self._waiting_bytes and self._waiting_bytes + size > self._max_waiting_bytes:
+            raise RequestTimedOut("too many batches wait to be compressed: send it again later")
+        self._waiting_bytes += size
+        self._buffers.setdefault(buffer, []).append(batch)
+
+        def release() -> None:
+            self._waiting_bytes -= _BATCH_OVERHEAD_BYTES
+            self._buffers[buffer].pop()
+            if not self._buffers[buffer]:
+                del self._buffers[buffer]
+                self._waiting_bytes -= buffer_bytes
+
+        return release
+
     def close(self) -> None:
-        self._threads.shutdown()
+        """Open nothing more: a batch that still waits was acknowledged to no client."""
+        self._threads.shutdown(cancel_futures=True)
 
 
 async def _append_in_turn(

@@ -102,9 +102,10 @@ class LogStorage:
         return self._serving(name, topic_id) is not None
 
     def _serving(self, name: TopicPartition, topic_id: TopicId) -> LogDirectory | None:
-        key = (name, topic_id)
-        if key in self._doomed or key in self._deleting:
-            return None
+        if self._doomed or self._deleting:
+            key = (name, topic_id)
+            if key in self._doomed or key in self._deleting:
+                return None
         return self._directory_with(name, topic_id)
 
     def _directory_with(self, name: TopicPartition, topic_id: TopicId) -> LogDirectory | None:
@@ -198,6 +199,8 @@ class LogStorage:
         Args:
             newest: the newest record of a topic, by its name.
         """
+        if self._deleting:
+            return  # a thread may find more of them; the next call sees to all
         undeleted, self._undeleted = self._undeleted, {}
         self.doom(key for key in undeleted if not self._wants(key, newest(key[0].topic)))
 

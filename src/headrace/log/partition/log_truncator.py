@@ -49,8 +49,8 @@ class LogTruncator:
                 # The batch spans the log start, and nothing else is left.
                 self._restart_at(offset, offset)
                 return True
+            self._announce(end)
             self._lower_offsets(end)
-            log.storage.announce_truncation(log.partition, end)
             self._cut(kept, offset, end)
             _log.info("log_truncated", partition=str(log.partition), end_offset=end)
             return True
@@ -95,9 +95,9 @@ class LogTruncator:
         one at `offset`, because the loader drops all that lies below the start.
         """
         log = self._log
+        self._announce(base)
         self._lower_offsets(base, log_start=offset)
         log.storage.log_start_moved()
-        log.storage.announce_truncation(log.partition, base)
         with log.storage.io(f"truncate {log.partition}", midway=True):
             log.high_watermark = offset
             segments = log.segments
@@ -114,13 +114,22 @@ class LogTruncator:
             segments.sync_names()
             log.synced = base
 
+    def _announce(self, end: int) -> None:
+        """Tell the listeners, before anything has changed: the disk may be full for them.
+
+        It is counted first. A round of compaction that ends right now looks at the count, and does
+        not save its progress after the listeners have lowered it.
+        """
+        log = self._log
+        log.truncations += 1
+        log.storage.announce_truncation(log.partition, end)
+
     def _lower_offsets(self, end: int, log_start: int | None = None) -> None:
         """Count nothing from `end` on as durable any more, not even after a crash.
 
         When that cannot be written, because the disk is full, nothing has changed.
         """
         log = self._log
-        log.truncations += 1
         before = (
             log.log_start,
             log.recovery_point,

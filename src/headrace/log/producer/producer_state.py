@@ -301,9 +301,10 @@ class ProducerState:
         entry.transaction_first_offset = NO_OFFSET
         if first_offset < 0:
             return None
-        del self._ongoing[first_offset]
+        # In this order: `has_unstable` is asked without the lock, and must see one of them.
         if offset >= self._high_watermark:
             heapq.heappush(self._unreplicated, (first_offset, offset))
+        del self._ongoing[first_offset]
         undecided = self.first_undecided_offset()
         return CompletedTransaction(
             producer_id,

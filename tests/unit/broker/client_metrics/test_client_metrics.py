@@ -1,14 +1,15 @@
 """What clients are asked to push, how a push is read, and what is kept of it."""
 
 from contextlib import suppress
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.broker.client_metrics.client_metrics import ClientMetrics
-from headrace.broker.client_metrics.otlp import BadTelemetry, Sample, read_samples
+from headrace.broker.client_metrics.otlp import MAX_FIELDS, BadTelemetry, Sample, read_samples
 from headrace.broker.client_metrics.pushed_metrics import render_page
 from headrace.broker.client_metrics.subscription import Demand, Subscription
 from headrace.model.client_metrics_config import check_client_metrics
@@ -89,6 +90,17 @@ class TestReading:
         with pytest.raises(BadTelemetry):
             read_samples(memoryview(data[:-1]), 10)
 
+    @pytest.mark.parametrize("field", [b"\x18\x00", b"\x0a\x00"])
+    def test_a_bomb_of_empty_fields_is_refused(self, field: bytes) -> None:
+        with pytest.raises(BadTelemetry, match="more than"):
+            read_samples(memoryview(field * (MAX_FIELDS + 1)), 10)
+
+    def test_a_full_push_is_read(self) -> None:
+        attributes = {f"attribute-{number}": "text" for number in range(10)}
+        data = metrics_data({f"a.{number}": 1 for number in range(1000)}, attributes=attributes)
+
+        assert len(read_samples(memoryview(data), 1000)) == 1000
+
     @given(st.binary(max_size=300))
     def test_whatever_comes_is_read_or_refused(self, data: bytes) -> None:
         with suppress(BadTelemetry):
@@ -117,6 +129,33 @@ class TestKeeping:
             f'a_rate{{client_id="or\\"ders",client_instance_id="{ONE}"}} 3',
         ]
 
+    def test_a_client_cannot_spoil_the_page_by_its_names(self) -> None:
+        metrics = ClientMetrics(ManualClock())
+        metrics.set_subscriptions([subscription(metrics="*")])
+        names = (("client.id", "x"), ("a.b", "1"), ("a-b", "2"), ("__name__", "n"), ("", "e"))
+        samples = [
+            Sample("1m.rate", False, names, 1.0),
+            Sample("", False, (), 2.0),
+            Sample("a.b", False, (), 3.0),
+            Sample("a-b", True, (("9", ""),), 4.0),
+            Sample("a-b", True, (), 5.0),
+        ]
+        metrics.pushed(ONE, "me", metrics.demand(ORDERS), samples, terminating=False)
+
+        page = render_page(metrics.newest()).decode()
+
+        mine = {"client_id": "me", "client_instance_id": str(ONE)}
+        read = [
+            (each.name, each.labels, each.value)
+            for family in text_string_to_metric_families(page)
+            for each in family.samples
+        ]
+        assert read == [
+            ("_1m_rate", {"_name__": "n", "a_b": "2;1", **mine}, 1.0),
+            ("a_b", mine, 5.0),
+            ("a_b", {"_9": "", **mine}, 4.0),
+        ]
+
     def test_who_is_silent_is_dropped(self) -> None:
         clock = ManualClock()
         metrics = ClientMetrics(clock)
@@ -142,8 +181,30 @@ class TestKeeping:
         self.push(metrics, ONE, 1)
         demand = metrics.demand(ORDERS)
 
-        assert metrics.too_early(ONE, demand, terminating=False)
-        assert not metrics.too_early(ONE, demand, terminating=True)
-        assert not metrics.too_early(TWO, demand, terminating=False)
+        def too_early(instance: UUID, *, last: bool = False) -> bool:
+            # Each over a connection of its own.
+            return metrics.too_early(instance, Peer(), demand, terminating=last)
+
+        assert too_early(ONE)
+        assert not too_early(ONE, last=True)
+        assert not too_early(TWO)
         clock.advance(600)
-        assert not metrics.too_early(ONE, demand, terminating=False)
+        assert not too_early(ONE)
+
+    def test_a_connection_pushes_no_more_often_under_many_ids(self) -> None:
+        clock = ManualClock()
+        metrics = ClientMetrics(clock)
+        metrics.set_subscriptions([subscription(metrics="a.", interval_ms="1000")])
+        demand, connection = metrics.demand(ORDERS), Peer()
+
+        def refused(*, last: bool = False) -> bool:
+            return metrics.too_early(uuid4(), connection, demand, terminating=last)
+
+        assert [refused(), refused(), refused()] == [False, True, True]
+        assert [refused(last=True), refused(last=True), refused()] == [False, True, True]
+        clock.advance(600)
+        assert not refused()
+
+
+class Peer:
+    """A connection as far as pushes go."""

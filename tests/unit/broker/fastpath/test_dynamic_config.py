@@ -153,6 +153,9 @@ class Twins:
         seen: list[object] = []
         for _ in range(3):
             self._clock.advance(10)
+            for each in (self._fast, self._slow):
+                # A large segment is rolled only once the one before is synced, by a thread.
+                each.log.flush()
             batch = self._row.probe(self._clock.wall_ms())
             fast, slow = await self._ask_fast(batch), await self._ask_slow(batch)
             assert fast == slow, self._row

@@ -140,6 +140,38 @@ def test_many_moves_of_a_log_start_are_one_piece_of_work(tmp_path: Path) -> None
     run(tmp_path, scenario)
 
 
+def test_a_log_start_that_the_full_disk_did_not_take_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "headrace.broker.replica.log_start_queue._RETRY_SECONDS", 0.01, raising=False
+    )
+    delete_records = PartitionLog.delete_records
+    tries: list[int] = []
+
+    def full_once(stored: PartitionLog, before: int) -> int:
+        tries.append(before)
+        if len(tries) == 1:
+            raise DiskFull("there is no room")
+        return delete_records(stored, before)
+
+    monkeypatch.setattr(PartitionLog, "delete_records", full_once)
+
+    async def scenario(following: Following) -> None:
+        following.receive_records(stored(0, 10), 10, log_start=4)
+        following.log_threads.run()
+        assert following.log.log_start_offset == 0
+
+        async with asyncio.timeout(5):
+            while not len(following.log_threads):
+                await asyncio.sleep(0)
+        following.log_threads.run()
+
+        assert following.log.log_start_offset == 4
+
+    run(tmp_path, scenario)
+
+
 def test_a_log_start_of_a_log_that_is_gone_does_no_harm(tmp_path: Path) -> None:
     async def scenario(following: Following) -> None:
         following.receive_records(stored(0, 10), 10, log_start=4)

@@ -9,7 +9,8 @@ from headrace.log.partition.loader import load_log
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
-from headrace.model.error import InvalidArgument, LogClosed, UnexpectedAppendOffset
+from headrace.model.error import DiskFull, InvalidArgument, LogClosed, UnexpectedAppendOffset
+from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
 from testkit.fault.crash_disk import CrashDisk
 from testkit.sample.batch import sample_batch
@@ -175,3 +176,31 @@ def test_a_log_that_is_gone_is_left_alone(log: PartitionLog, call: str) -> None:
     with pytest.raises(LogClosed):
         getattr(log, call)(5)
     assert not log.storage.failure
+
+
+@pytest.mark.parametrize(
+    ("call", "offset"),
+    [("truncate_to", 20), ("truncate_to", 3), ("truncate_fully_and_start_at", 1000)],
+)
+def test_a_truncation_that_could_not_be_announced_has_changed_nothing(
+    log: PartitionLog, call: str, offset: int
+) -> None:
+    fill(log, 50)
+    log.set_high_watermark(40)
+    log.flush()
+    log.delete_records(8)
+
+    def offsets() -> tuple[int, ...]:
+        start, end = log.log_start_offset, log.log_end_offset
+        return start, log.high_watermark, end, log.recovery_point
+
+    def full(partition: TopicPartition, end: int) -> None:
+        raise DiskFull("there is no room")
+
+    log.storage.on_truncation(full)
+    before = offsets()
+
+    with pytest.raises(DiskFull):
+        getattr(log, call)(offset)
+
+    assert offsets() == before

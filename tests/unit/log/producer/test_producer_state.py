@@ -1,5 +1,7 @@
 """Producer state: sequences, epochs, transactions, as Kafka's leader decides them."""
 
+from collections import OrderedDict
+
 import pytest
 
 from headrace.log.producer.producer_entry import Duplicate
@@ -340,3 +342,23 @@ def test_clearing_forgets_all(log: Log) -> None:
     log.state.clear()
     assert len(log.state) == 0
     assert log.state.first_unstable_offset() is None
+
+
+def test_another_thread_sees_a_transaction_until_its_marker_is_replicated() -> None:
+    log = Log()
+    log.append(0, transactional=True)
+    state = log.state
+    seen: list[bool] = []
+
+    class Ongoing(OrderedDict[int, int]):
+        """Looks, as a reader of another thread may, between two steps of the writer."""
+
+        def __delitem__(self, key: int) -> None:
+            super().__delitem__(key)
+            seen.append(state.has_unstable)
+
+    state._ongoing = Ongoing(state._ongoing)
+
+    state.end_transaction(PID, 0, 0, log.end, 1000, aborted=False)
+
+    assert seen == [True]

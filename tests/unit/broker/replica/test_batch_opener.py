@@ -1,0 +1,106 @@
+"""How much may wait to be opened."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from threading import Event
+
+import pytest
+
+from headrace.broker.replica.batch_opener import BatchOpener
+from headrace.model.error import RequestTimedOut
+from headrace.model.ids import TopicPartition
+from headrace.records.batch import Batch
+
+ORDERS = TopicPartition("orders", 0)
+MAX_BYTES = 10_000_000
+MB = 1_000_000
+
+
+class Opening:
+    """An opener whose threads are busy until `go`."""
+
+    def __init__(self) -> None:
+        self.opener = BatchOpener(asyncio.get_running_loop(), MAX_BYTES)
+        self.go = Event()
+        self.opened = 0
+
+    def admit(self) -> list[Batch]:
+        self.go.wait(10)
+        self.opened += 1
+        return []
+
+    def open(self, batch: memoryview) -> "asyncio.Future[int]":
+        return self.opener.open(ORDERS, batch, self.admit, lambda admitted: len(admitted()))
+
+
+def run(scenario: Callable[[Opening], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        opening = Opening()
+        async with asyncio.timeout(20):
+            await scenario(opening)
+        opening.go.set()
+        opening.opener.close()
+
+    asyncio.run(bounded())
+
+
+def test_past_the_limit_a_batch_is_refused_until_others_are_opened() -> None:
+    async def scenario(opening: Opening) -> None:
+        waiting = [opening.open(memoryview(bytes(3 * MB))) for _ in range(3)]
+        with pytest.raises(RequestTimedOut):
+            opening.open(memoryview(bytes(3 * MB)))
+
+        opening.go.set()
+        await asyncio.gather(*waiting)
+
+        assert await opening.open(memoryview(bytes(3 * MB))) == 0
+
+    run(scenario)
+
+
+def test_a_batch_counts_with_its_request_and_the_request_once() -> None:
+    async def scenario(opening: Opening) -> None:
+        request = memoryview(bytes(6 * MB))
+        waiting = [opening.open(request[at : at + 100]) for at in range(0, 2000, 100)]
+
+        with pytest.raises(RequestTimedOut):
+            opening.open(memoryview(bytes(6 * MB))[:100])
+
+        opening.go.set()
+        await asyncio.gather(*waiting)
+
+    run(scenario)
+
+
+def test_a_batch_alone_may_be_of_any_size() -> None:
+    async def scenario(opening: Opening) -> None:
+        opening.go.set()
+        assert await opening.open(memoryview(bytes(2 * MAX_BYTES))) == 0
+
+    run(scenario)
+
+
+def test_many_tiny_batches_are_bounded_too() -> None:
+    async def scenario(opening: Opening) -> None:
+        with pytest.raises(RequestTimedOut):
+            for _ in range(MAX_BYTES // 1000):
+                opening.open(memoryview(b"x"))
+
+    run(scenario)
+
+
+def test_an_opener_that_closes_opens_nothing_more() -> None:
+    async def scenario(opening: Opening) -> None:
+        waiting = [opening.open(memoryview(bytes(10))) for _ in range(20)]
+        closing = asyncio.create_task(asyncio.to_thread(opening.opener.close))
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            while True:
+                waiting.append(opening.open(memoryview(bytes(10))))
+                await asyncio.sleep(0)
+        opening.go.set()
+        await closing
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+        assert opening.opened <= 2
+
+    run(scenario)
