@@ -80,11 +80,14 @@ class SparkStart:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        ended = False
         while self._thread.is_alive():
             # The session is not needed any more: end Java, so that the thread ends.
             _end_java()
+            ended = True
             self._thread.join(_POLL_SECONDS)
-        if self._session is not None:
+        # Java may have started just before it was ended: then there is nothing left to stop.
+        if self._session is not None and not ended:
             # PySpark's own threads print errors when Java ends before them.
             with stderr_to(self._log):
                 self._session.stop()
