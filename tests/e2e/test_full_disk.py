@@ -10,7 +10,7 @@ import pytest
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from testkit.fault.small_disk import SmallDisk
-from testkit.peer.peer import PeerMissing
+from testkit.peer.peer import PeerMissing, require_peer
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.wire_client import WireClient
 from testkit.sample.batch import sample_batch
@@ -30,7 +30,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     try:
         disk.mount()
     except PeerMissing as missing:
-        pytest.skip(str(missing))
+        require_peer(str(missing))
     yield disk
     disk.unmount()
 
