@@ -11,13 +11,13 @@ from threading import Lock
 import structlog
 
 from headrace.log.background_flush import BackgroundFlush
-from headrace.log.departed_logs import DepartedLogs, partition_of
+from headrace.log.departed_logs import FUTURE_SUFFIX, DepartedLogs, partition_of
 from headrace.log.directory_lock import DirectoryLock
+from headrace.log.directory_offsets import DirectoryOffsets
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk, FileSystem
 from headrace.log.index.index_cache import IndexCache
 from headrace.log.meta_properties import MetaProperties
-from headrace.log.offset_checkpoint import LOG_START_NAME, RECOVERY_POINT_NAME, REPLICATION_NAME
 from headrace.log.parallel import for_each
 from headrace.log.partition.loader import RecoveryReport, load_log, new_log
 from headrace.log.partition.partition_log import PartitionLog
@@ -25,6 +25,7 @@ from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
 from headrace.log.saved_offsets import SavedOffsets
 from headrace.log.storage import Storage
+from headrace.log.stored_topic_ids import StoredTopicIds
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.error import DiskFull, InvalidArgument, LogClosed, StorageError
 from headrace.model.ids import TopicId, TopicPartition, topic_name_problem
@@ -39,8 +40,8 @@ _CLEAN_SHUTDOWN = b'{"version":0,"brokerEpoch":-1}'
 class LogDirectory:
     """The logs below one path, opened when they are first asked for.
 
-    Files of its own: `.lock`, `meta.properties` (whose directory it is), the three offset
-    checkpoints, and `.kafka_cleanshutdown`, which exists only while no process uses it.
+    Files of its own: `.lock`, `meta.properties`, the three offset checkpoints, and
+    `.kafka_cleanshutdown`, which exists only while no process uses it.
 
     Invariant: the recovery point in the checkpoint is never above what is durable. It is written
     late when it rises (`checkpoint`) and before anything else when it falls (truncation).
@@ -80,13 +81,13 @@ class LogDirectory:
         self._loading: dict[TopicPartition, Lock] = {}
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._known: set[TopicPartition] = set()
-        self._topic_ids: dict[TopicPartition, TopicId | None] = {}
-        self._owed_ids: dict[TopicPartition, TopicId] = {}
+        self._ids = StoredTopicIds(self._storage, path)
         self._new: list[PartitionLog] = []
         self._departed = DepartedLogs(self._storage, path)
-        self._recovery_points = SavedOffsets(filesystem, path / RECOVERY_POINT_NAME)
-        self._log_starts = SavedOffsets(filesystem, path / LOG_START_NAME)
-        self._high_watermarks = SavedOffsets(filesystem, path / REPLICATION_NAME)
+        self._offsets = DirectoryOffsets(filesystem, path)
+        # Copies of logs that are about to be served here (`expect`).
+        self._arriving: set[TopicPartition] = set()
+        self.left_futures: list[str] = []
         self._clean = False
         self._background = BackgroundFlush() if background else None
 
@@ -118,21 +119,11 @@ class LogDirectory:
             StorageError: the disk refuses.
         """
         filesystem = Disk() if filesystem is None else filesystem
-        try:
-            missing = [each for each in (path, *path.parents) if not filesystem.exists(each)]
-            filesystem.make_directory(path)
-            for each in missing:
-                filesystem.sync_directory(each.parent)
-        except OSError as error:
-            raise StorageError(
-                f"{path} cannot be used for logs: {error.strerror or error}"
-            ) from error
-        lock = DirectoryLock.acquire(filesystem, path)
         directory = cls(
             path,
             filesystem,
             clock or SystemClock(),
-            lock,
+            DirectoryLock.acquire(filesystem, path, make=True),
             configs,
             files=files,
             indexes=indexes,
@@ -155,8 +146,8 @@ class LogDirectory:
             self._departed.remove_due()  # first: what follows may need the room
             found = (partition_of(name) for name in names)
             self._known.update(partition for partition in found if partition is not None)
-            for saved in (self._recovery_points, self._log_starts, self._high_watermarks):
-                saved.read(self._known)
+            self.left_futures = [name for name in names if name.endswith(FUTURE_SUFFIX)]
+            self._offsets.read(self._known)
             marker = self.path / CLEAN_SHUTDOWN_NAME
             self._clean = filesystem.exists(marker)
             if self._clean:
@@ -172,10 +163,9 @@ class LogDirectory:
         )
 
     def _recover_all(self, threads: int) -> None:
-        partitions = sorted(self._known)
-        if not partitions:
+        if not self._known:
             return
-        for_each(self.get, partitions, threads, "log-recovery")
+        for_each(self.get, sorted(self._known), threads, "log-recovery")
         self.checkpoint()
         cut = sum(each.cut_bytes for each in self.recovered.values())
         scanned = sum(each.scanned_bytes for each in self.recovered.values())
@@ -236,11 +226,11 @@ class LogDirectory:
             partition,
             self.path / str(partition),
             self._configs(partition.topic),
-            log_start=self._log_starts.get(partition),
-            recovery_point=self._recovery_points.get(partition),
-            high_watermark=self._high_watermarks.get(partition),
+            log_start=self._offsets.log_starts.get(partition),
+            recovery_point=self._offsets.recovery_points.get(partition),
+            high_watermark=self._offsets.high_watermarks.get(partition),
             clean=self._clean,
-            on_roll=self._flush_later,
+            on_roll=self.flush_later,
         )
         with self._lock:
             self._logs[partition] = log
@@ -251,27 +241,18 @@ class LogDirectory:
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
         """Return the id of the topic this log belongs to, None when none was written."""
-        if partition in self._topic_ids:
-            return self._topic_ids[partition]
-        with self._storage.io(f"read the topic id of {partition}"):
-            metadata = PartitionMetadataFile.read(
-                self._storage.filesystem, self.path / str(partition)
-            )
-        topic_id = None if metadata is None else metadata.topic_id
+        if partition in self._ids:
+            return self._ids[partition]
+        topic_id = self._ids.read(partition)
         with self._lock:
             if partition in self._known:
-                self._topic_ids[partition] = topic_id
+                self._ids[partition] = topic_id
         return topic_id
 
     def set_topic_id(self, partition: TopicPartition, topic_id: TopicId) -> None:
         """Write down, durably, of which topic a log is that was written without. It is known from
         now on, even if the disk is full: then `maintain` writes it."""
-        self._topic_ids[partition] = self._owed_ids[partition] = topic_id
-        with self._storage.io(f"write the topic id of {partition}"):
-            PartitionMetadataFile(topic_id=topic_id).write(
-                self._storage.filesystem, self.path / str(partition)
-            )
-        self._owed_ids.pop(partition, None)
+        self._ids.write(partition, topic_id)
 
     def create(self, partition: TopicPartition, topic_id: TopicId | None = None) -> PartitionLog:
         """Create an empty log; return the log that is there if there is one (`create_all`)."""
@@ -296,7 +277,7 @@ class LogDirectory:
             log = self._make(partition, topic_id, config)
             with self._lock:
                 self._known.add(partition)
-                self._topic_ids[partition] = topic_id
+                self._ids[partition] = topic_id
                 if log is not None:
                     self._logs[partition] = log
                     self._new.append(log)
@@ -309,14 +290,13 @@ class LogDirectory:
         with self._storage.io(f"create {partition}"):
             used = self._departed.make_way(partition, topic_id)
             with self._saving:
-                for saved in (self._recovery_points, self._log_starts, self._high_watermarks):
-                    saved.forget(partition)
+                self._offsets.forget(partition)
             filesystem.make_directory(path)
             if topic_id is not None:
                 PartitionMetadataFile(topic_id=topic_id).write_new(filesystem, path)
         if used:
             return None
-        return new_log(self._storage, partition, path, config, self._flush_later)
+        return new_log(self._storage, partition, path, config, self.flush_later)
 
     def sync_new(self) -> None:
         """Let a thread make the logs durable that were created since the last call."""
@@ -358,8 +338,7 @@ class LogDirectory:
                     config = self._configs(partition.topic) if log is None else log.config
                     self._departed.rename(partition, None if keep else config.file_delete_delay_ms)
                     del staying[partition]
-                    self._topic_ids.pop(partition, None)
-                    self._owed_ids.pop(partition, None)
+                    self._ids.forget(partition)
                 if leaving:
                     self._storage.filesystem.sync_directory(self.path)
         finally:
@@ -370,22 +349,55 @@ class LogDirectory:
                 with suppress(DiskFull), self._storage.io(f"forget {len(leaving)} logs"):
                     self._save_offsets()
 
+    # -- a log that moves between two directories (`LogMove`) ------------------------------------
+
+    def expect(
+        self, partition: TopicPartition, *, log_start: int, recovery_point: int, high_watermark: int
+    ) -> None:
+        """Write down, durably, with what a start finds the copy that gets its name next."""
+        with self._storage.io(f"expect {partition}"), self._saving:
+            self._arriving.add(partition)
+            self._offsets.put(partition, log_start, recovery_point, high_watermark)
+
+    def expect_no_more(self, partition: TopicPartition) -> None:
+        """Forget what was expected; its offsets go with the next checkpoint."""
+        self._arriving.discard(partition)
+
+    def adopt(self, log: PartitionLog, topic_id: TopicId | None) -> None:
+        """Serve a log that goes on in this directory."""
+        with self._lock:
+            self._known.add(log.partition)
+            self._logs[log.partition] = log
+            self._ids[log.partition] = topic_id
+            self._arriving.discard(log.partition)
+
+    def hand_over(self, partition: TopicPartition) -> None:
+        """Delete what is left here of a log that goes on in another directory."""
+        with self._lock:
+            log = self._logs.pop(partition)
+            self._known.discard(partition)
+            self._ids.forget(partition)
+        with self._storage.io(f"delete what {partition} has left"):
+            self._departed.rename(partition, log.config.file_delete_delay_ms)
+            self._storage.filesystem.sync_directory(self.path)
+        with suppress(DiskFull), self._storage.io(f"forget {partition}"):
+            self._save_offsets()
+
+    def flush_later(self, partition: TopicPartition) -> None:
+        """Let a thread flush a log that has rolled a segment."""
+        log = self._logs.get(partition)
+        if self._background is not None and log is not None:
+            self._background.flush(log)
+
     def remove_deleted(self) -> int:
         """Remove the files of partitions that were deleted file.delete.delay.ms ago."""
         return self._departed.remove_due()
 
-    def configure(self, topic: str) -> None:
-        """Give the open logs of a topic its configuration, which has changed."""
+    def configure(self, *topics: str) -> None:
+        """Give the open logs of topics, or all logs, their configuration: a topic's own has
+        changed, or the broker's defaults have."""
         with self._lock:
-            logs = [log for key, log in self._logs.items() if key.topic == topic]
-        config = self._configs(topic)
-        for log in logs:
-            log.config = config
-
-    def configure_all(self) -> None:
-        """Give every open log its topic's configuration: the broker's defaults have changed."""
-        with self._lock:
-            logs = list(self._logs.items())
+            logs = [item for item in self._logs.items() if not topics or item[0].topic in topics]
         configs = {topic: self._configs(topic) for topic in {key.topic for key, _ in logs}}
         for key, log in logs:
             log.config = configs[key.topic]
@@ -399,21 +411,21 @@ class LogDirectory:
             self._save_offsets()
         self.save_high_watermarks()
         for log in self.open_logs():
-            log.prune_snapshots(self._recovery_points.get(log.partition))
+            log.prune_snapshots(self._offsets.recovery_points.get(log.partition))
 
     def save_high_watermarks(self) -> None:
         """Write down high watermarks: every five seconds, as Kafka does."""
         with self._storage.io(f"checkpoint {self.path}"), self._saving:
-            self._save(self._high_watermarks, lambda log: log.high_watermark)
+            self._save(self._offsets.high_watermarks, lambda log: log.high_watermark)
 
     def _save_offsets(self) -> None:
         with self._saving:
-            self._save(self._log_starts, lambda log: log.log_start_offset)
-            self._save(self._recovery_points, lambda log: log.recovery_point)
+            self._save(self._offsets.log_starts, lambda log: log.log_start_offset)
+            self._save(self._offsets.recovery_points, lambda log: log.recovery_point)
 
     def _save(self, saved: SavedOffsets, of: Callable[[PartitionLog], int]) -> None:
         with self._lock:
-            logs, known = list(self._logs.items()), frozenset(self._known)
+            logs, known = list(self._logs.items()), frozenset(self._known | self._arriving)
         saved.save(known, ((key, of(log)) for key, log in logs))
 
     def maintain(self, *, producer_expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
@@ -427,11 +439,11 @@ class LogDirectory:
             try:
                 self.get(partition).maintain(producer_expiration_ms)
             except (InvalidArgument, LogClosed):
-                continue  # deleted meanwhile
+                continue  # deleted or moved meanwhile
             except DiskFull as error:
                 full = error  # another log may still make room
         self.remove_deleted()
-        for partition, topic_id in list(self._owed_ids.items()):
+        for partition, topic_id in self._ids.owed():
             with self._lock:
                 loading = self._loading.setdefault(partition, Lock())
             with loading:
@@ -452,11 +464,6 @@ class LogDirectory:
         """Return the logs that have been used since the start."""
         with self._lock:
             return list(self._logs.values())
-
-    def _flush_later(self, partition: TopicPartition) -> None:
-        log = self._logs.get(partition)
-        if self._background is not None and log is not None:
-            self._background.flush(log)
 
     # -- the end -------------------------------------------------------------------------------
 
