@@ -33,9 +33,6 @@ class MovingLogHistory(LogHistory):
         move = self._current()
         move.begin()
         move.copy(self._rng.choice((100, 700, 5000)))
-        # Copied whatever it is behind: a broker leaves the last MiB to the exchange.
-        if move._mirror is not None:
-            move._mirror.copy(self._rng.choice((100, 700, 5000)))
         assert move.lag >= 0
 
     def _do_exchange(self) -> None:

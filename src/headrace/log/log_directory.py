@@ -241,7 +241,7 @@ class LogDirectory:
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
         """Return the id of the topic this log belongs to, None when none was written."""
-        if partition in self._ids:
+        with suppress(KeyError):  # `in` first would race with a log that leaves
             return self._ids[partition]
         topic_id = self._ids.read(partition)
         with self._lock:

@@ -14,7 +14,7 @@ that reaches further. No sync ends between the two (`LogMirror`, rule 2), so wha
 lies in both, or in the one that reaches further.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -34,9 +34,6 @@ _log = structlog.get_logger(__name__)
 UNFINISHED_NAME = "unfinished-move"
 """A file in a copy that is not, or not yet, the only log of its partition."""
 
-# So close, the rest is copied by the exchange itself.
-_NEAR_BYTES = 1024 * 1024
-
 
 class LogMove:
     """One move of one log.
@@ -44,7 +41,16 @@ class LogMove:
     Threads: one copies and exchanges; any may look at it or cancel it.
     """
 
-    def __init__(self, source: LogDirectory, target: LogDirectory, log: PartitionLog) -> None:
+    def __init__(
+        self,
+        source: LogDirectory,
+        target: LogDirectory,
+        log: PartitionLog,
+        *,
+        adopted: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`adopted` is called when the target serves the log, and the source still does."""
+        self._adopted = adopted
         self.partition = log.partition
         self.source = source
         self.target = target
@@ -72,6 +78,11 @@ class LogMove:
         begun = self._mirror
         return max(0, end - (self.log.log_start_offset if begun is None else begun.end_offset))
 
+    @property
+    def behind_bytes(self) -> int:
+        """How much is left to copy: `exchange` copies all of it."""
+        return self.log.size_bytes if self._mirror is None else self._mirror.behind_bytes
+
     # -- the work
 
     def begin(self) -> None:
@@ -93,8 +104,7 @@ class LogMove:
             self._mirror = self.log.mirror(storage, self._future)
 
     def copy(self, max_bytes: int) -> int:
-        """Copy the next bytes and return how many; 0 when `exchange` should be called, or when
-        there is nothing to do.
+        """Copy the next bytes and return how many; 0 when there is nothing to copy for now.
 
         Raises:
             DiskFull: try again later.
@@ -104,12 +114,10 @@ class LogMove:
             if self.cancelled or self.done or self._mirror is None:
                 return 0
             self.target.storage.check_online()
-            if self._mirror.behind_bytes <= _NEAR_BYTES and self._mirror.size_bytes:
-                return 0
             return self._mirror.copy(max_bytes)
 
     def exchange(self) -> bool:
-        """Let the log go on in the target, if it is near enough; return whether it does now."""
+        """Copy what is left, and let the log go on in the target; return whether it does now."""
         with self._lock:
             if self.cancelled or self.done or self._mirror is None:
                 return self.done
@@ -160,6 +168,7 @@ class LogMove:
     def exchanged(self) -> None:
         self.done = True
         self.target.adopt(self.log, self.source.topic_id(self.partition))
+        self._adopted()
         try:
             self.source.hand_over(self.partition)
             _remove_mark(self.target, self.partition)
@@ -198,6 +207,37 @@ def settle_half_moves(
             except StorageError as error:
                 _log.error("half_move_not_settled", partition=str(partition), reason=str(error))
     return again
+
+
+def take_futures(
+    directories: Sequence[LogDirectory],
+) -> list[tuple[TopicPartition, LogDirectory]]:
+    """Remove the copies that an earlier process left, and return whose they were: they are begun
+    again, for the log may have changed in ways that a half copy does not show."""
+    wanted: list[tuple[TopicPartition, LogDirectory]] = []
+    partitions = {
+        other_name(each, "").rpartition(".")[0]: each
+        for directory in directories
+        for each in directory.partitions
+    }
+    for target in directories:
+        storage, names = target.storage, target.left_futures
+        target.left_futures = []
+        for name in names:
+            partition = partitions.get(name.rpartition(".")[0])
+            path = target.path / name
+            try:
+                with storage.io(f"remove {name}"):
+                    metadata = PartitionMetadataFile.read(storage.filesystem, path)
+                    storage.filesystem.remove_tree(path)
+                if partition is None or metadata is None:
+                    continue
+                holders = (each for each in directories if partition in each and each != target)
+                if any(each.topic_id(partition) == metadata.topic_id for each in holders):
+                    wanted.append((partition, target))
+            except StorageError as error:
+                _log.error("copy_not_removed", path=str(path), reason=str(error))
+    return wanted
 
 
 def _settle(
