@@ -87,6 +87,14 @@ def test_a_batch_that_begins_below_the_start_of_an_empty_log_is_its_first(
     assert log.read(5, 1 << 20, max_offset=11).first_offset == 2
 
 
+def test_a_batch_whose_last_record_is_the_start_spans_it(log: PartitionLog) -> None:
+    log.truncate_fully_and_start_at(5)
+
+    log.restart_with(spanning(base_offset=2, records=4))
+
+    assert (log.log_start_offset, log.log_end_offset) == (5, 6)
+
+
 @pytest.mark.parametrize(("base_offset", "records"), [(2, 3), (5, 1), (7, 2)])
 def test_a_batch_that_does_not_span_the_start_restarts_nothing(
     log: PartitionLog, base_offset: int, records: int
