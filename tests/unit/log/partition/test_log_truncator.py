@@ -27,6 +27,16 @@ def test_truncating_takes_whole_batches(log: PartitionLog) -> None:
     assert not log.truncate_to(2)
 
 
+def test_truncations_are_counted(log: PartitionLog) -> None:
+    fill(log, 5)
+    assert log.truncations == 0
+    log.truncate_to(9)
+    assert log.truncations == 0
+    log.truncate_to(4)
+    log.truncate_to(2)
+    assert log.truncations == 2
+
+
 def test_truncating_across_segments_restores_what_was_known_then(log: PartitionLog) -> None:
     log.append(sample_batch(b"a", producer_id=1, producer_epoch=0, sequence=0), 0)
     fill(log, 50)
