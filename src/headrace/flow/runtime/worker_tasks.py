@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace.flow.plan.work import TaskContext, Work
 from headrace.flow.runtime.plan_run import PlanRun
+from headrace.flow.runtime.state_memory import StateMemory
 
 
 class WorkerTasks:
@@ -15,12 +16,14 @@ class WorkerTasks:
     A worker outlives batches, so a model that a bolt loads in `prepare` is loaded once.
 
     Attributes:
-        states: what the worker remembers of its tasks' states; see `task_state`.
+        plan: the name of the run's plan.
+        states: what the worker remembers of its tasks' states.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, plan: str) -> None:
+        self.plan = plan
         self._works: dict[tuple[str, int], Work] = {}
-        self.states: dict[int, tuple[bytes, int, Any]] = {}
+        self.states = StateMemory()
 
     def prepared(self, context: TaskContext, sent: Any, copy: Callable[[Any], Any]) -> Work:
         """Return the work of one task; the first call prepares it.
@@ -62,9 +65,15 @@ _RUNS: OrderedDict[str, WorkerTasks] = OrderedDict()
 def worker_tasks(run: PlanRun) -> WorkerTasks:
     """Return this process's tasks of a run.
 
-    Past `_MAX_RUNS` the run that was not used for longest is cleaned up and dropped.
+    Past `_MAX_RUNS` the run that was not used for longest is cleaned up and dropped. The states of
+    earlier runs of the same plan leave at once: a restart goes on from the checkpoint.
     """
-    tasks = _RUNS.pop(run.id, None) or WorkerTasks()
+    tasks = _RUNS.pop(run.id, None)
+    if tasks is None:
+        tasks = WorkerTasks(run.plan.name)
+        for earlier in _RUNS.values():
+            if earlier.plan == tasks.plan:
+                earlier.states.clear()
     _RUNS[run.id] = tasks
     while len(_RUNS) > _MAX_RUNS:
         _, oldest = _RUNS.popitem(last=False)

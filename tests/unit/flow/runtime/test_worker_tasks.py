@@ -9,6 +9,7 @@ import pytest
 from headrace.flow.plan.stage import stage_layout
 from headrace.flow.plan.work import TaskContext
 from headrace.flow.runtime.plan_run import PlanRun
+from headrace.flow.runtime.state_memory import RememberedState
 from headrace.flow.runtime.worker_tasks import WorkerTasks, worker_tasks
 from headrace.flow.storm.bolt import Bolt
 from headrace.flow.storm.sink import TopicSink
@@ -59,7 +60,7 @@ def shared(work: Any) -> Any:
 
 def test_a_bolt_is_prepared_once_per_task() -> None:
     run = plan_run("one", tidy=Tidy([], raises=False))
-    tasks, sent = WorkerTasks(), run.component("tidy").work
+    tasks, sent = WorkerTasks("words"), run.component("tidy").work
 
     first = tasks.prepared(context(run), sent, copy)
     second = tasks.prepared(context(run), sent, copy)
@@ -74,7 +75,7 @@ def test_a_cleanup_that_raises_does_not_stop_the_others(
 ) -> None:
     left: list[str] = []
     run = plan_run("one", broken=Tidy(left, raises=True), tidy=Tidy(left, raises=False))
-    tasks = WorkerTasks()
+    tasks = WorkerTasks("words")
     for component in ("broken", "tidy"):
         tasks.prepared(context(run, component), run.component(component).work, shared)
 
@@ -94,3 +95,12 @@ def test_a_run_that_is_dropped_cannot_fail_the_one_that_replaces_it() -> None:
     again = worker_tasks(runs[0])
 
     assert again is not prepared[0]
+
+
+def test_a_restart_forgets_the_states_of_the_run_before() -> None:
+    before = worker_tasks(plan_run("before"))
+    before.states.remember(3, RememberedState(b"stamp", 1, {}))
+
+    worker_tasks(plan_run("after"))
+
+    assert before.states.get(3) is None
