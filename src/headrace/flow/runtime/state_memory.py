@@ -1,7 +1,7 @@
 """The states that a worker process keeps in memory between batches.
 
 Spark calls a task in any of its worker processes. The one that had it before keeps a state that
-nobody asks for again, and nothing tells it so. So a state leaves the memory when the process has
+is not asked for again, and nothing tells it so. So a state leaves the memory when the process has
 worked on `_KEPT_BATCHES` batches without it. A task that comes back after that reads its state from
 Spark again.
 """

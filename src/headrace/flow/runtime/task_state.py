@@ -96,7 +96,7 @@ class TaskState:
     def range(self, start: Any, stop: Any) -> list[tuple[Any, Any]]:
         """Return the items from `start` up to but not including `stop`, sorted by key."""
         return sorted(
-            ((key, self.get(key)) for key in self.keys() if start <= key < stop),  # type: ignore[operator]
+            ((key, self.get(key)) for key in self.keys() if start <= key < stop),
             key=lambda item: item[0],
         )
 

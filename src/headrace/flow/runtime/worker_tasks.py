@@ -22,24 +22,37 @@ class WorkerTasks:
 
     def __init__(self, plan: str) -> None:
         self.plan = plan
-        self._works: dict[tuple[str, int], Work] = {}
+        self._works: dict[tuple[str, int | None], Work] = {}
+        self._loads: dict[int, list[int]] = {}
         self.states = StateMemory()
 
-    def prepared(self, context: TaskContext, sent: Any, copy: Callable[[Any], Any]) -> Work:
+    def prepared(
+        self, context: TaskContext, sent: Any, copy: Callable[[Any], Any], *, shared: bool
+    ) -> Work:
         """Return the work of one task; the first call prepares it.
 
         Args:
+            shared: the component runs at its feeder and has no tasks of its own. One copy serves
+                every Spark partition that this process works on, one after the other.
             sent: the component's work, as Spark sent it to this process.
             copy: makes a task's own object of it, so that two tasks in one process do not share
                 attributes.
         """
-        task = context.component, context.task
+        task = context.component, None if shared else context.task
         work = self._works.get(task)
         if work is None:
             created: Work = copy(sent)
             created.prepare(context)
             work = self._works[task] = created
         return work
+
+    def load(self, edge: int, tasks: int) -> list[int]:
+        """Return how many tuples of a `partial_key` edge this process has sent to each task.
+
+        Storm's emitters count from their start too: with small batches, counts that begin at zero
+        would choose the same task of the two again and again.
+        """
+        return self._loads.setdefault(edge, [0] * tasks)
 
     def clear(self) -> None:
         """Call `cleanup` of every bolt.
@@ -52,7 +65,8 @@ class WorkerTasks:
                 work.cleanup()
             except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
                 reason = f"{type(error).__name__}: {error}"
-                sys.stderr.write(f"cleanup of {component}, task {task}, raised {reason}\n")
+                where = component if task is None else f"{component}, task {task},"
+                sys.stderr.write(f"cleanup of {where} raised {reason}\n")
         self._works.clear()
         self.states.clear()
 

@@ -161,7 +161,7 @@ def test_values_that_cannot_change_are_not_copied() -> None:
 
 
 def test_a_value_that_does_not_pickle_ends_the_flow() -> None:
-    with pytest.raises(Unrecoverable, match="the value of 'key' .* must pickle"):
+    with pytest.raises(Unrecoverable, match=r"the value of 'key' .* must pickle"):
         TaskState().put("key", [lambda: None])
 
 
