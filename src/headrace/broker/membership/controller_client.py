@@ -69,7 +69,7 @@ class ControllerClient:
             try:
                 return await loop.run_in_executor(self._thread, command, self._controller)
             finally:
-                self._applier.apply(self._controller.take_changes())
+                await self._applier.apply(self._controller.take_changes())
 
     async def _to_the_end(self, command: Coroutine[Any, Any, Result]) -> Result:
         """Run a command to its end even if the caller is cancelled (rule 3)."""
