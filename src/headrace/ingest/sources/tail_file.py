@@ -116,7 +116,7 @@ class TailFile:
 
         Args:
             read: the last bytes before `position` that were read. The file may have been written
-                anew since, so they are not read again for the checksum.
+                again since, so they are not read again for the checksum.
         """
         self.position = position
         if self.head_bytes < HEAD_BYTES:

@@ -233,7 +233,7 @@ def test_a_file_written_anew_with_the_same_size_is_read_from_its_start(logs: Pat
 
 
 def rewrite(path: Path, text: str) -> None:
-    """Write a file anew, in place, at another time: file systems keep times in steps of 4 ms."""
+    """Write a file again, in place, at another time: file systems keep times in steps of 4 ms."""
     before = path.stat().st_mtime_ns
     path.write_text(text)
     os.utime(path, ns=(before + 10**9, before + 10**9))
