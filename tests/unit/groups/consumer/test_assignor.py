@@ -136,9 +136,11 @@ def test_uniform_takes_a_topic_without_partitions() -> None:
 
 
 def test_uniform_forgets_the_first_partition_that_is_gone() -> None:
-    before = {"m": parts(A, 0, 1, 2)}
+    before = {"m": parts(A, 2), "n": parts(A, 0)}
 
-    assert assign_uniform(members({"m": [A]}, before), topics(a=2)) == {"m": parts(A, 0, 1)}
+    plan = assign_uniform(members({"m": [A], "n": [A]}, before), topics(a=2))
+
+    assert plan == {"m": parts(A, 1), "n": parts(A, 0)}
 
 
 def test_uniform_settles_a_partition_that_two_members_had() -> None:
