@@ -282,7 +282,7 @@ class Server:
         login = broker.peer_connector.login
         if self._open_shared is not None and login is not None:
             await membership.with_retries(lambda: broker.controller.administer(login.ensure_known))
-        await membership.with_retries(broker.producer_ids.claim)
+        await membership.with_retries(broker.producer_ids.claim_first)
         await broker.controller.restore_topics()
 
     def _start_chores(self, undo: AsyncExitStack) -> None:
@@ -306,7 +306,7 @@ class Server:
             Chore(
                 "missing logs",
                 _MISSING_LOGS_MS,
-                lambda: broker.loop.call_soon_threadsafe(broker.applier.topics.retry),
+                self._retry_logs,
             ),
         ]
         if settings["log.cleaner.enable"]:
@@ -329,6 +329,10 @@ class Server:
         expiration_ms = self._settings["producer.id.expiration.ms"]
         for directory in self._storage.online:
             directory.maintain(producer_expiration_ms=expiration_ms)
+
+    def _retry_logs(self) -> None:
+        self._storage.open_again()
+        self.broker.loop.call_soon_threadsafe(self.broker.applier.topics.retry)
 
     def _sync_due(self) -> None:
         for directory in self._storage.online:
