@@ -7,8 +7,8 @@ levels take a second for a megabyte. All of that happens in threads here.
 Rule 1: batches of one partition are appended in the order in which they came, however long each of
 them took. A batch that needs no opening waits too while others of its partition are being opened.
 Rule 2: what threads hold is bounded: `_THREADS` batches are opened at a time. So is what they have
-opened: a batch of 3 KB may wait as one of a megabyte behind a slow one of its partition, and no more
-than `_THREADS - 1` do. The others of that partition wait as they came.
+opened: a batch of 3 KB may wait as one of a megabyte behind a slow one of its partition, and at
+most `_THREADS - 1` do. The others of that partition wait as they came.
 Rule 3: what waits for them is bounded as well: by what one connection may have under way, and by
 `_MAX_WAITING_BYTES` for all together. A batch waits on when its connection is closed, so a client
 that connects again and again could fill the memory. Beyond that a batch is refused, and its
