@@ -82,12 +82,6 @@ class LogStorage:
             for directory in self.offline
         ]
 
-    def directory_of(self, name: TopicPartition) -> LogDirectory | None:
-        for directory in self.directories:
-            if name in directory:
-                return directory
-        return None
-
     def log_of(self, name: TopicPartition, topic_id: TopicId) -> PartitionLog | None:
         """Return a partition's log; None when its directory is offline, or when there is none that
         belongs to this topic (rule 1)."""
