@@ -41,6 +41,7 @@ class Sink:
     """The sink of one query, as its tasks and its driver use it."""
 
     def __init__(self, peer: Peer, topic: str) -> None:
+        self.peer = peer
         self.address = peer.address
         self.topic = topic
         self.name = f"sink-of-{topic}"
@@ -50,6 +51,12 @@ class Sink:
         with ConnectionPool(ClientSettings.of({"bootstrap.servers": peer.address})) as pool:
             outcome = Admin(pool).create_topics([NewTopic(topic, len(PARTITIONS))])
         assert outcome == {topic: None}
+
+    def with_topic(self, topic: str) -> "Sink":
+        """The same sink, for batches that go to another topic."""
+        other = Sink(self.peer, topic)
+        other.name = self.name
+        return other
 
     def task(self, *values: bytes, staged: bool = False) -> TaskOutput:
         """A task whose rows go to all partitions in turn."""
@@ -121,6 +128,28 @@ def test_does_not_take_a_batch_of_a_checkpoint_that_was_set_back(sink: Sink) -> 
         sink.commit(0, sink.task(b"something else"))
 
     assert sink.visible() == [b"a", b"b"]
+
+
+def test_a_replay_that_goes_to_another_topic_adds_nothing(sink: Sink) -> None:
+    letters = sink.with_topic(f"{sink.topic}-dead-letters")
+    letters.commit(0, letters.task(b"a"))
+
+    assert not sink.commit(0, sink.task(b"a"))
+
+    assert (letters.visible(), sink.visible()) == ([b"a"], [])
+
+
+def test_a_checkpoint_that_was_set_back_is_refused_whatever_topic_it_writes_to(
+    sink: Sink,
+) -> None:
+    letters = sink.with_topic(f"{sink.topic}-dead-letters")
+    for batch_id in (0, 1, 2):
+        letters.commit(batch_id, letters.task(b"a"))
+
+    with pytest.raises(BatchOutdated, match="batches up to 2, and now gets batch 1"):
+        sink.commit(1, sink.task(b"b"))
+
+    assert sink.visible() == []
 
 
 @pytest.mark.parametrize("staged", [False, True])

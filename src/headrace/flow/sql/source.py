@@ -28,7 +28,6 @@ def read_frame(
     reader = (spark.readStream if streaming else spark.read).format("headrace")
     options = {
         "kafka.bootstrap.servers": brokers,
-        "kafka.isolation.level": "read_committed",
         "subscribe": stream.topic,
         "startingoffsets": stream.starting if streaming else "earliest",
         **(progress if streaming else {}),

@@ -71,7 +71,7 @@ def commit_outputs(
         staging = StagingTopic(pool, staging_topic)
         try:
             with BatchTransaction(pool, sink_id, options.transaction_timeout_ms) as transaction:
-                last = NO_BATCH if batch_id is None else last_batch(pool, sink_id, topics)
+                last = NO_BATCH if batch_id is None else last_batch(pool, sink_id)
                 written = batch_id is None or last.number < batch_id
                 if written:
                     for target, data in _batches(outputs, staging):
