@@ -85,6 +85,8 @@ _DRAIN_SECONDS = 5.0
 _LOOPBACK = "127.0.0.1"
 # How soon logs are made that found no room on a full disk.
 _MISSING_LOGS_MS = 5_000
+# How soon a certificate that was replaced is shown to those who connect.
+_CERTIFICATES_MS = 10_000
 
 
 class Server:
@@ -310,8 +312,12 @@ class Server:
             ),
         ]
         if settings["log.cleaner.enable"]:
-            rest_ms = settings["log.cleaner.backoff.ms"]
-            chores.append(Chore("compaction", rest_ms, compaction.run))
+            chores.append(
+                Chore("compaction", lambda: settings["log.cleaner.backoff.ms"], compaction.run)
+            )
+        tls = broker.peer_connector.tls
+        if tls is not None:
+            chores.append(Chore("certificates", _CERTIFICATES_MS, tls.reload_if_changed))
         maintenance = Maintenance()
         undo.push_async_callback(maintenance.stop)
         undo.callback(compaction.stop)
