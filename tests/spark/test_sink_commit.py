@@ -73,7 +73,7 @@ class Sink:
             SinkColumns(_SCHEMA, self.topic),
             staging_topic=self.name,
             query_id="query",
-            carried_max_bytes=0 if staged else 2**20,
+            carry_up_to_bytes=0 if staged else 2**20,
         )
         return task.run(iter([rows]))
 
