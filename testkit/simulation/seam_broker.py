@@ -235,7 +235,7 @@ class SeamBroker:
             )
         )
         self._applier.apply_members()
-        self._run(self._applier.set_strays_aside())
+        self._run(self._applier.prepare_logs())
 
     def crash(self) -> None:
         self._say("crashed")
@@ -355,7 +355,7 @@ class SeamBroker:
             return
 
         async def apply() -> None:
-            self._applier.apply(controller.take_changes())
+            await self._applier.apply(controller.take_changes())
             await self._applier_settled(self._host.random.choice([0, 0, 20]))
 
         self._run(apply())

@@ -69,8 +69,8 @@ _INCARNATIONS = "incarnations"
 class Controller:
     """The one way in which this broker writes the cluster's state (see `CommandRunner`).
 
-    Thread rule: one thread. A commit waits for the disk: a broker calls commands off its loop and
-    does not read `state` meanwhile, or accepts the few milliseconds.
+    Thread rule: one thread. A commit waits for the disk: a broker calls commands off its loop. For
+    `state`, see the thread rule of `ClusterState`.
     """
 
     def __init__(self, store: ClusterStore) -> None:

@@ -6,6 +6,7 @@ from headrace.groups.classic_subscription import (
     read_assignment,
     read_subscription,
     subscribed_topics,
+    subscription_version,
     write_assignment,
 )
 from headrace.model.ids import TopicPartition
@@ -77,3 +78,8 @@ def test_a_subscription_of_every_version_is_read(
 @pytest.mark.parametrize("blob", [b"", b"\xff\xff", b"\0\0\0\0\0\1", b"\0\1" + TOPICS + b"\0\0"])
 def test_foreign_bytes_are_no_whole_subscription(blob: bytes) -> None:
     assert read_subscription(blob) is None
+
+
+def test_a_member_is_answered_in_the_version_of_its_subscription() -> None:
+    assert subscription_version(b"\0\2" + TOPICS) == 2
+    assert subscription_version(b"\0") == 0, "which every consumer reads"

@@ -206,12 +206,7 @@ class LogStorage:
 
     def _wants(self, key: Doomed, record: TopicRecord | None) -> bool:
         name, topic_id = key
-        return (
-            record is not None
-            and record.topic_id == topic_id
-            and name.partition < len(record.partitions)
-            and self._node_id in record.partitions[name.partition].replicas
-        )
+        return record is not None and record.topic_id == topic_id and self._is_replica(name, record)
 
     # -- strays
 
@@ -248,6 +243,16 @@ class LogStorage:
         for directory, names in strays.items():
             self._set_aside(directory, names)
 
+    def open_logs(self, topics: Mapping[str, TopicRecord]) -> None:
+        """Open, at the start, the logs of topics that have a replica here; those that do not open
+        are reported when they are to be served."""
+        for directory in self.online:
+            directory.open_all(
+                name
+                for name in directory.partitions
+                if self._is_replica(name, topics.get(name.topic))
+            )
+
     def _set_aside(self, directory: LogDirectory, strays: list[TopicPartition]) -> None:
         if not strays:
             return
@@ -262,9 +267,7 @@ class LogStorage:
     def _belongs(
         self, directory: LogDirectory, name: TopicPartition, topic: TopicRecord | None
     ) -> bool:
-        if topic is None or name.partition >= len(topic.partitions):
-            return False
-        if self._node_id not in topic.partitions[name.partition].replicas:
+        if topic is None or not self._is_replica(name, topic):
             return False
         stored = _topic_id(directory, name)
         if stored is None:
@@ -273,6 +276,13 @@ class LogStorage:
                 directory.set_topic_id(name, topic.topic_id)
             return True
         return stored in (topic.topic_id, _UNREADABLE)
+
+    def _is_replica(self, name: TopicPartition, topic: TopicRecord | None) -> bool:
+        return (
+            topic is not None
+            and name.partition < len(topic.partitions)
+            and self._node_id in topic.partitions[name.partition].replicas
+        )
 
     def _spread(self, indexes: Iterable[int]) -> list[tuple[LogDirectory, list[int]]]:
         """Give each new log to the directory that has the fewest."""
