@@ -134,9 +134,10 @@ class TaildirSource(ReplayableSource):
         assert self.ledger is not None
         for saved in from_marks(self.ledger.load()):
             file = self._files.get((saved.device, saved.inode))
-            if file is not None and file.descriptor >= 0 and saved.head == file.head:
-                if saved.position > file.position:
-                    file.take_position(saved)
+            if file is None or file.descriptor < 0 or saved.head != file.head:
+                continue
+            if saved.position > file.position:
+                file.take_position(saved)
         self._uncertain = False
 
     # -- finding files -----------------------------------------------------------------

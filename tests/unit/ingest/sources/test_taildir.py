@@ -220,7 +220,7 @@ def test_a_file_cut_while_the_agent_was_down_is_read_from_its_start_despite_its_
         assert len(tail.poll()) == 203
 
 
-def test_a_file_written_anew_with_the_same_size_is_read_from_its_start(logs: Path) -> None:
+def test_a_file_rewritten_with_the_same_size_is_read_from_its_start(logs: Path) -> None:
     (logs / "app.log").write_text("old\n")
     with tailing(logs) as tail:
         assert tail.poll() == [b"old"]
@@ -233,7 +233,7 @@ def test_a_file_written_anew_with_the_same_size_is_read_from_its_start(logs: Pat
 
 
 def rewrite(path: Path, text: str) -> None:
-    """Write a file anew, in place, at another time: file systems keep times in steps of 4 ms."""
+    """Write a file again, in place, at another time: file systems keep times in steps of 4 ms."""
     before = path.stat().st_mtime_ns
     path.write_text(text)
     os.utime(path, ns=(before + 10**9, before + 10**9))
