@@ -14,7 +14,10 @@ from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.plan.plan import Guarantee, Latency, Plan
 from headrace.flow.plan.stage import stage_layout
+from headrace.flow.plan.work import Work
 from headrace.flow.runtime.record import RECORD_FIELDS
+from headrace.flow.storage.hadoop_file_store import open_store
+from headrace.flow.storage.location import Location
 
 _SINK_GUARANTEE = {
     Guarantee.EXACTLY_ONCE: "exactly-once",
@@ -40,7 +43,7 @@ def start(
     spark: Any,
     *,
     brokers: str,
-    checkpoint: Path,
+    checkpoint: str | Path | Location,
     trigger: dict[str, Any] | None = None,
     metrics: MetricsServer | None = None,
 ) -> Any:
@@ -48,25 +51,30 @@ def start(
 
     Args:
         brokers: where its sinks write.
+        checkpoint: a folder, as a path or as a URI such as hdfs://host/words.
         trigger: the arguments of Spark's `trigger`, such as {"availableNow": True}.
         metrics: serves the figures of the run from now on. The caller closes it.
 
     Raises:
-        FlowError: the plan has a mistake; Spark has not started it then.
+        FlowError: the plan has a mistake, or executors on other machines would not reach the
+            checkpoint; Spark has not started it then.
     """
     check_plan(plan)
+    location = Location.of(checkpoint)
+    store = open_store(spark, location, "the checkpoint")
+    _check_master(plan, spark)
     if plan.latency is Latency.REALTIME:
-        query = start_realtime(plan, spark, brokers=brokers, checkpoint=checkpoint, trigger=trigger)
+        query = start_realtime(plan, spark, brokers=brokers, checkpoint=location, trigger=trigger)
     else:
         report_to = None
         if metrics is not None:
             report_to = metrics.listen(spark.conf.get("spark.driver.host"))
-        with _tuned(spark, {**plan.settings, **_ending(plan, trigger)}, checkpoint):
+        with _tuned(spark, {**plan.settings, **_ending(plan, trigger)}, local_files=store.local):
             compiled = compile_plan(audited(plan), spark, streaming=True, report_to=report_to)
             if plan.guarantee is Guarantee.AT_MOST_ONCE:
                 stateful = any(each.stateful for each in stage_layout(plan).stages)
-                skip_unfinished(checkpoint, stateful=stateful)
-            query = _start_query(plan, spark, compiled, brokers, checkpoint, trigger)
+                skip_unfinished(store, stateful=stateful)
+            query = _start_query(plan, spark, compiled, brokers, location, trigger)
     if metrics is not None:
         metrics.serve_query(plan.name, lambda: query.lastProgress)
     return query
@@ -77,14 +85,14 @@ def _start_query(
     spark: Any,
     compiled: Compiled,
     brokers: str,
-    checkpoint: Path,
+    checkpoint: Location,
     trigger: dict[str, Any] | None,
 ) -> Any:
     from headrace.flow.runtime import chunk_sink
     from headrace.spark.sink.each_batch import each_batch
 
     writer = compiled.frame.writeStream.queryName(plan.name)
-    writer = writer.option("checkpointLocation", str(checkpoint))
+    writer = writer.option("checkpointLocation", checkpoint.text)
     trigger = trigger or _ticking(plan)
     if trigger is not None:
         writer = writer.trigger(**trigger)
@@ -107,6 +115,7 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
     """Run a plan as a batch over the records there are now, and return when it is done."""
     from headrace.flow.runtime import chunk_sink
 
+    _check_master(plan, spark)
     with _tuned(spark, plan.settings):
         compiled = compile_plan(plan, spark, streaming=False)
         rows, sink = compiled.frame, chunk_sink.FORMAT
@@ -116,6 +125,12 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
         spark.dataSource.register(chunk_sink.ChunkDataSource)
         writer = rows.write.format(sink).option("kafka.bootstrap.servers", brokers)
         writer.mode("append").save()
+
+
+def _check_master(plan: Plan, spark: Any) -> None:
+    for each in plan.components.values():
+        if isinstance(each.work, Work):
+            each.work.check_master(spark.sparkContext.master)
 
 
 def _ticking(plan: Plan) -> dict[str, Any] | None:
@@ -143,12 +158,13 @@ def _ticks(plan: Plan) -> list[float]:
 
 
 @contextmanager
-def _tuned(
-    spark: Any, settings: Mapping[str, str], checkpoint: Path | None = None
-) -> Iterator[None]:
+def _tuned(spark: Any, settings: Mapping[str, str], *, local_files: bool = False) -> Iterator[None]:
     """Set what suits a plan in the session, unless its own settings (spark.*) say otherwise.
 
     A query copies the session's settings when it starts, so they are restored afterwards.
+
+    Args:
+        local_files: the checkpoint is on this machine.
     """
     tuned = {
         f"{_STATE_STORE}.providerClass": _ROCKS_DB,
@@ -157,7 +173,7 @@ def _tuned(
         "spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     }
-    if _is_local(spark, checkpoint):
+    if local_files:
         tuned[_FILE_MANAGER] = _BY_FILE_SYSTEM
     tuned |= {key: value for key, value in settings.items() if key.startswith("spark.")}
     before = {key: spark.conf.get(key, None) for key in tuned}
@@ -175,10 +191,3 @@ def _tuned(
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, value)
-
-
-def _is_local(spark: Any, checkpoint: Path | None) -> bool:
-    if checkpoint is None:
-        return False
-    default = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS")
-    return str(default).startswith("file:")

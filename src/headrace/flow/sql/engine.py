@@ -10,11 +10,12 @@ Rule 3: a query of CREATE STREAM AS or INSERT INTO runs until it is stopped. Its
 
 import hashlib
 import re
-import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ from headrace.flow.sql.statement import (
     Statement,
 )
 from headrace.flow.sql.token import tokens_of
+from headrace.flow.storage.hadoop_file_store import open_store
+from headrace.flow.storage.location import Location, is_cluster
 from headrace.wire.error_code import ErrorCode
 
 MOST_ROWS = 10_000
@@ -69,14 +72,15 @@ class Engine:
     """A session, the streams that it knows, and the queries that it runs.
 
     Args:
-        checkpoints: the folder for the checkpoints of CREATE STREAM AS and INSERT INTO.
+        checkpoints: the folder for the checkpoints of CREATE STREAM AS and INSERT INTO, as a path
+            or as a URI such as hdfs://host/sql.
         once: run such a query over the records there are, before the next statement begins.
     """
 
     spark: Any
     brokers: str
     catalog: Catalog
-    checkpoints: Path
+    checkpoints: str | Path | Location
     once: bool = False
     queries: dict[str, Any] = field(default_factory=dict)
 
@@ -149,8 +153,7 @@ class Engine:
 
             return show_rows
 
-        folder = tempfile.mkdtemp(prefix="headrace-sql-")
-        try:
+        with self._temporary_checkpoint() as folder:
             query = self._start(
                 frame,
                 modes,
@@ -159,8 +162,6 @@ class Engine:
                 (select.query, script),
             )
             _watch(query, lambda: enough.is_set() or stopped(), (select.query, script))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def frame(
         self, query: SparkQuery, script: str, *, streaming: bool, name: str | None = None
@@ -280,14 +281,32 @@ class Engine:
                 return writer.format("headrace").options(**options)
             return writer.foreachBatch(each_batch(name, options))
 
-        started = self._start(
-            records, _MODES[emit], sink, str(self.checkpoints / name), (query, script)
-        )
+        checkpoint = Location.of(self.checkpoints).child(name)
+        open_store(self.spark, checkpoint, "the checkpoint")
+        started = self._start(records, _MODES[emit], sink, checkpoint.text, (query, script))
         self.queries[name] = started
         if self.once:
             _watch(started, lambda: False, (query, script))
             return QueryResult(message=f"{stream.name} has what is there now.")
         return QueryResult(message=f"{stream.name} is being filled, by the query {name}.")
+
+    @contextmanager
+    def _temporary_checkpoint(self) -> Iterator[str]:
+        """Yield a checkpoint for a query that only shows rows: on a cluster, beside the others,
+        where executors reach it too."""
+        if not is_cluster(self.spark.sparkContext.master):
+            with tempfile.TemporaryDirectory(
+                prefix="headrace-sql-", ignore_cleanup_errors=True
+            ) as folder:
+                yield folder
+            return
+        checkpoints = Location.of(self.checkpoints)
+        name = f"_shown-{uuid.uuid4().hex}"
+        store = open_store(self.spark, checkpoints, "the folder of checkpoints")
+        try:
+            yield checkpoints.child(name).text
+        finally:
+            store.remove(name)
 
     def _start(
         self,
