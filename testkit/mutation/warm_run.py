@@ -17,6 +17,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -30,7 +31,9 @@ import pytest
 from testkit.mutation.mutant import Mutant
 from testkit.mutation.target import ROOT, Target
 
-_LEAST_CPU_SECONDS = 2
+_LEAST_CPU_SECONDS = 1.0
+_WALL_SECONDS = 300
+_DATA_BYTES = 4 << 30
 _OPTIONS = ("-q", "--no-header", "--tb=short", "--assert=plain", "-p", "no:cacheprovider")
 _PLUGINS = ("-p", "no:randomly", "-p", "testkit.mutation.quick_profile")
 
@@ -116,14 +119,11 @@ class _Loop:
         self.failed = False
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        calls = self._calls(session)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        # The tracing makes it several times slower than a mutant may be.
-        cpu_seconds = _LEAST_CPU_SECONDS + int(after.ru_utime - before.ru_utime)
-        if calls is None:
+        found_calls = self._calls(session)
+        if found_calls is None:
             self.failed = True
             return True
+        calls, cpu_seconds = found_calls
         functions = _functions({str(target.path) for target, _ in self._mutants})
         sources = {target.path: target.path.read_text() for target, _ in self._mutants}
         gc.collect()
@@ -154,7 +154,7 @@ class _Loop:
         pid, status = os.wait()
         number, own = running.pop(pid)
         code = os.waitstatus_to_exitcode(status)
-        late = code in (-signal.SIGXCPU, -signal.SIGKILL, -signal.SIGALRM)
+        late = code in (-signal.SIGPROF, -signal.SIGALRM)
         outcome = "survived" if code == 0 else "timeout" if late else "killed"
         killer = own.with_suffix(".killer")
         test = killer.read_text() if killer.exists() else ""
@@ -164,21 +164,27 @@ class _Loop:
         pickle.dump(verdict, self._pipe)
         self._pipe.flush()
 
-    def _calls(self, session: pytest.Session) -> Calls | None:
-        """Run all tests in a fork, and return which function each calls; None when one fails."""
+    def _calls(self, session: pytest.Session) -> tuple[Calls, list[float]] | None:
+        """Run all tests in a fork, and return which function each calls, and its seconds of CPU.
+
+        None when one fails.
+        """
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(reading)
             paths = {str(target.path) for target, _ in self._mutants}
             found: dict[tuple[str, int], dict[int, set[int]]] = defaultdict(dict)
+            seconds: list[float] = []
             status = 0
             for number, item in enumerate(session.items):
+                began = time.process_time()
                 tracer = _tracer(paths, found, number)
                 threading.settrace(tracer)
                 sys.settrace(tracer)
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
                 sys.settrace(None)
+                seconds.append(time.process_time() - began)
                 if session.testsfailed:
                     status = 1
                     break
@@ -187,7 +193,7 @@ class _Loop:
                 for key, each in found.items()
             }
             with os.fdopen(writing, "wb") as pipe:
-                pickle.dump(plain, pipe)
+                pickle.dump((plain, seconds), pipe)
             reporter = session.config.pluginmanager.get_plugin("terminalreporter")
             if status and reporter is not None:
                 reporter.summary_failures()
@@ -196,9 +202,9 @@ class _Loop:
             os._exit(status)
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
-            calls: Calls = pickle.load(pipe)
+            found_calls: tuple[Calls, list[float]] = pickle.load(pipe)
         _, status = os.waitpid(pid, 0)
-        return None if status else calls
+        return None if status else found_calls
 
 
 def _tracer(
@@ -226,15 +232,14 @@ def _child(
     found: Sequence[FunctionType],
     code: CodeType,
     own: Path,
-    cpu_seconds: int,
+    cpu_seconds: Sequence[float],
 ) -> None:
     """Put the fault in, run the tests until one fails, and end."""
     status = 70
     try:
         os.setpgid(0, 0)
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 2))
-        resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
-        signal.alarm(30 * cpu_seconds)
+        resource.setrlimit(resource.RLIMIT_DATA, (_DATA_BYTES, _DATA_BYTES))
+        signal.alarm(_WALL_SECONDS)
         factory = session.config._tmp_path_factory  # type: ignore[attr-defined]
         factory._given_basetemp = own
         factory._basetemp = None
@@ -243,6 +248,8 @@ def _child(
         status = 0
         for at in order:
             item = session.items[at]
+            # A timer of CPU ends what goes on for ever. The tracing made the test slower already.
+            signal.setitimer(signal.ITIMER_PROF, _LEAST_CPU_SECONDS + cpu_seconds[at])
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
             if session.testsfailed:
                 own.with_suffix(".killer").write_text(item.nodeid)

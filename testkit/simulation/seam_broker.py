@@ -331,11 +331,7 @@ class SeamBroker:
         """Read everything again, later, when ZooKeeper does not answer or another was faster."""
         try:
             yield
-        except VersionConflict:
-            if self.controller is not None:
-                self.controller.end_term()
-            self._after(_RETRY_MS, self._look_again)
-        except StorageError:
+        except (StorageError, VersionConflict):
             self._after(_RETRY_MS, self._look_again)
 
     def administer(self, command: Callable[[Controller], object]) -> None:

@@ -348,10 +348,6 @@ class Controller:
             self._term = CheckNode(TERM_PATH, versions[-1])
         return self.in_term
 
-    def end_term(self) -> None:
-        """Stop whatever needs a term: another broker is the controller, or it is not known."""
-        self._term = None
-
     def controller_id(self) -> BrokerId | None:
         return term_holder(self._store.get(CONTROLLER_PATH))
 

@@ -179,11 +179,18 @@ class LogDirectory:
         partitions = sorted(self._known)
         if not partitions:
             return
-        for_each(self.get, partitions, self._threads, "log-recovery")
-        self.checkpoint()
+        for_each(self._recover, partitions, self._threads, "log-recovery")
+        with suppress(DiskFull):  # the next one is written when there is room
+            self.checkpoint()
         cut = sum(each.cut_bytes for each in self.recovered.values())
         scanned = sum(each.scanned_bytes for each in self.recovered.values())
         _log.info("logs_recovered", path=str(self.path), scanned_bytes=scanned, cut_bytes=cut)
+
+    def _recover(self, partition: TopicPartition) -> None:
+        try:
+            self.get(partition)
+        except DiskFull as error:  # the others are served: reading needs no room
+            _log.error("log_not_opened", partition=str(partition), reason=str(error))
 
     # -- partitions ----------------------------------------------------------------------------
 
@@ -234,9 +241,11 @@ class LogDirectory:
                 raise InvalidArgument(f"{self.path} has no log of {partition} any more")
             return self._load(partition) if log is None else log
 
+    def is_open(self, partition: TopicPartition) -> bool:
+        return partition in self._logs
+
     def open_all(self, partitions: Iterable[TopicPartition]) -> None:
-        """Open logs ahead of their first use, side by side. One that does not open says why when it
-        is asked for."""
+        """Open logs ahead of their first use. One that does not open says why when it is used."""
         closed = [each for each in partitions if each not in self._logs]
         for_each(self._open_ahead, closed, self._threads, "log-open")
 
@@ -268,8 +277,7 @@ class LogDirectory:
         return self._topic_ids.of(partition)
 
     def set_topic_id(self, partition: TopicPartition, topic_id: TopicId) -> None:
-        """Write down, durably, of which topic a log is that was written without. It is known from
-        now on, even if the disk is full: then `maintain` writes it."""
+        """Write down of which topic a log is that was written without (`TopicIds.write`)."""
         self._topic_ids.write(partition, topic_id)
 
     def create(self, partition: TopicPartition, topic_id: TopicId | None = None) -> PartitionLog:

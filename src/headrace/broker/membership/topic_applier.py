@@ -93,13 +93,14 @@ class TopicApplier:
         self._start()
 
     def retry(self) -> None:
-        """Delete and make the logs that could not be, because a disk was full: there may be room
-        now."""
+        """Delete, make and serve the logs that could not be, because a disk was full: there may be
+        room now."""
         self._target.storage.doom_undeleted(self._newest)
         failed, self._failed = self._failed, set()
-        for name in failed:
+        opened = self._target.storage.take_opened()
+        for name in failed | opened:
             hosted = self._target.topics.by_name(name)
-            if hosted is not None and self._target.storage.lacks(hosted.record):
+            if hosted is not None and (name in opened or self._target.storage.lacks(hosted.record)):
                 self.apply(hosted.record)
         self._start()
 
