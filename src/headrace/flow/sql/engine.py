@@ -264,7 +264,12 @@ class Engine:
         options = {"kafka.bootstrap.servers": self.brokers, "topic": stream.topic}
         if not frame.isStreaming:
             with partitioned(self.spark):
-                records.write.format("headrace").options(**options).mode("append").save()
+                # One transaction: a task that Spark runs twice adds no rows, and a write that fails
+                # shows none.
+                writer = records.write.format("headrace").options(
+                    **options, guarantee="exactly-once"
+                )
+                writer.mode("append").save()
             return QueryResult(message=f"Written to {stream.name}.")
         if name in self.queries and self.queries[name].isActive:
             raise SqlError(f"this query fills {stream.name} already", script, query.start)
