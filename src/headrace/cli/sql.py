@@ -18,6 +18,7 @@ from headrace.cli.terminal.stop import Stop
 from headrace.flow.error import FlowError
 from headrace.flow.sql.parser import is_complete, parse
 from headrace.flow.sql.statement import EmitMode, SelectStatement
+from headrace.flow.storage.location import Location
 from headrace.model.error import ConfigError, HeadraceError
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -58,8 +59,8 @@ def sql(
         Path | None, typer.Option(metavar="FILE", help="Keep the definitions of streams there.")
     ] = None,
     checkpoints: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where CREATE STREAM AS keeps its checkpoints.")
-    ] = Path("sql.checkpoints"),
+        str, typer.Option(metavar="DIR|URI", help="Where CREATE STREAM AS keeps its checkpoints.")
+    ] = "sql.checkpoints",
     available_now: Annotated[
         bool,
         typer.Option(
@@ -90,7 +91,11 @@ def sql(
 
     servers = bootstrap_servers(brokers)
     options = RunOptions(
-        program="sql", brokers=servers, checkpoint=checkpoints, master=master, verbose=verbose
+        program="sql",
+        brokers=servers,
+        checkpoint=Location.of(checkpoints),
+        master=master,
+        verbose=verbose,
     )
     output = SqlOutput(style)
     streams = Catalog(catalog)
@@ -101,7 +106,7 @@ def sql(
         def stopped() -> bool:
             return stop.requested or (deadline is not None and time.monotonic() > deadline)
 
-        engine = Engine(spark, servers, streams, checkpoints, once=available_now)
+        engine = Engine(spark, servers, streams, options.checkpoint, once=available_now)
         try:
             if script is None:
                 _prompt(engine, output, stop)

@@ -31,7 +31,7 @@ class DirectoryOffsets:
             saved.forget(partition)
 
     def put(
-        self, partition: TopicPartition, log_start: int, recovery_point: int, high_watermark: int
+        self, partition: TopicPartition, *, log_start: int, recovery_point: int, high_watermark: int
     ) -> None:
         """Write down the offsets of one partition, durable on return."""
         self.log_starts.put(partition, log_start)

@@ -25,7 +25,7 @@ from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
 from headrace.log.saved_offsets import SavedOffsets
 from headrace.log.storage import Storage
-from headrace.log.stored_topic_ids import StoredTopicIds
+from headrace.log.topic_ids import TopicIds
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.error import DiskFull, InvalidArgument, LogClosed, StorageError
 from headrace.model.ids import TopicId, TopicPartition, topic_name_problem
@@ -66,6 +66,7 @@ class LogDirectory:
         *,
         files: FilePool | None,
         indexes: IndexCache | None,
+        recovery_threads: int | None,
         background: bool,
     ) -> None:
         """Use `open`."""
@@ -81,14 +82,14 @@ class LogDirectory:
         self._loading: dict[TopicPartition, Lock] = {}
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._known: set[TopicPartition] = set()
-        self._ids = StoredTopicIds(self._storage, path)
+        self._topic_ids = TopicIds(self._storage, path, self._known, self._lock)
         self._new: list[PartitionLog] = []
         self._departed = DepartedLogs(self._storage, path)
         self._offsets = DirectoryOffsets(filesystem, path)
-        # Copies of logs that are about to be served here (`expect`).
-        self._arriving: set[TopicPartition] = set()
+        self._arriving: set[TopicPartition] = set()  # copies that are about to be served here
         self.left_futures: list[str] = []
         self._clean = False
+        self._threads = recovery_threads or cpu_count() or 1
         self._background = BackgroundFlush() if background else None
 
     @classmethod
@@ -111,6 +112,7 @@ class LogDirectory:
         Args:
             configs: the configuration of a topic by its name.
             files, indexes: shared between the directories of one broker.
+            recovery_threads: open so many logs side by side; None for one per core.
             background: flush rolled segments in a thread; without, `maintain` does it.
 
         Raises:
@@ -127,16 +129,17 @@ class LogDirectory:
             configs,
             files=files,
             indexes=indexes,
+            recovery_threads=recovery_threads,
             background=background,
         )
         try:
-            directory._start(node_id, cluster_id, recovery_threads)
+            directory._start(node_id, cluster_id)
         except BaseException:
             directory._let_go()
             raise
         return directory
 
-    def _start(self, node_id: int, cluster_id: str | None, threads: int | None) -> None:
+    def _start(self, node_id: int, cluster_id: str | None) -> None:
         storage = self._storage
         filesystem = storage.filesystem
         with storage.io(f"open {self.path}"):
@@ -154,7 +157,7 @@ class LogDirectory:
                 filesystem.remove(marker)
             filesystem.sync_directory(self.path)
         if not self._clean:
-            self._recover_all(threads or cpu_count() or 1)
+            self._recover_all()
         _log.info(
             "log_directory_opened",
             path=str(self.path),
@@ -162,14 +165,21 @@ class LogDirectory:
             clean=self._clean,
         )
 
-    def _recover_all(self, threads: int) -> None:
+    def _recover_all(self) -> None:
         if not self._known:
             return
-        for_each(self.get, sorted(self._known), threads, "log-recovery")
-        self.checkpoint()
+        for_each(self._recover, sorted(self._known), self._threads, "log-recovery")
+        with suppress(DiskFull):  # the next one is written when there is room
+            self.checkpoint()
         cut = sum(each.cut_bytes for each in self.recovered.values())
         scanned = sum(each.scanned_bytes for each in self.recovered.values())
         _log.info("logs_recovered", path=str(self.path), scanned_bytes=scanned, cut_bytes=cut)
+
+    def _recover(self, partition: TopicPartition) -> None:
+        try:
+            self.get(partition)
+        except DiskFull as error:  # the others are served: reading needs no room
+            _log.error("log_not_opened", partition=str(partition), reason=str(error))
 
     # -- partitions ----------------------------------------------------------------------------
 
@@ -220,6 +230,18 @@ class LogDirectory:
                 raise InvalidArgument(f"{self.path} has no log of {partition} any more")
             return self._load(partition) if log is None else log
 
+    def is_open(self, partition: TopicPartition) -> bool:
+        return partition in self._logs
+
+    def open_all(self, partitions: Iterable[TopicPartition]) -> None:
+        """Open logs ahead of their first use. One that does not open says why when it is used."""
+        closed = [each for each in partitions if each not in self._logs]
+        for_each(self._open_ahead, closed, self._threads, "log-open")
+
+    def _open_ahead(self, partition: TopicPartition) -> None:
+        with suppress(StorageError, InvalidArgument):
+            self.get(partition)
+
     def _load(self, partition: TopicPartition) -> PartitionLog:
         log, recovered = load_log(
             self._storage,
@@ -241,18 +263,11 @@ class LogDirectory:
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
         """Return the id of the topic this log belongs to, None when none was written."""
-        with suppress(KeyError):  # `in` first would race with a log that leaves
-            return self._ids[partition]
-        topic_id = self._ids.read(partition)
-        with self._lock:
-            if partition in self._known:
-                self._ids[partition] = topic_id
-        return topic_id
+        return self._topic_ids.of(partition)
 
     def set_topic_id(self, partition: TopicPartition, topic_id: TopicId) -> None:
-        """Write down, durably, of which topic a log is that was written without. It is known from
-        now on, even if the disk is full: then `maintain` writes it."""
-        self._ids.write(partition, topic_id)
+        """Write down of which topic a log is that was written without (`TopicIds.write`)."""
+        self._topic_ids.write(partition, topic_id)
 
     def create(self, partition: TopicPartition, topic_id: TopicId | None = None) -> PartitionLog:
         """Create an empty log; return the log that is there if there is one (`create_all`)."""
@@ -277,10 +292,11 @@ class LogDirectory:
             log = self._make(partition, topic_id, config)
             with self._lock:
                 self._known.add(partition)
-                self._ids[partition] = topic_id
+                self._topic_ids.note(partition, topic_id)
                 if log is not None:
                     self._logs[partition] = log
                     self._new.append(log)
+        self.open_all(missing)  # those in whose place something lay
 
     def _make(
         self, partition: TopicPartition, topic_id: TopicId | None, config: LogConfig
@@ -307,10 +323,8 @@ class LogDirectory:
                 self._background.sync(log)
 
     def delete(self, *partitions: TopicPartition) -> None:
-        """Remove partitions at once; their files go with `remove_deleted`, after a delay.
-
-        However many they are, it costs one sync and one round of checkpoints.
-        """
+        """Remove partitions at once, with one sync and one round of checkpoints for all; their
+        files go with `remove_deleted`, after a delay."""
         self._leave(partitions, keep=False)
 
     def set_aside(self, *partitions: TopicPartition) -> None:
@@ -338,7 +352,7 @@ class LogDirectory:
                     config = self._configs(partition.topic) if log is None else log.config
                     self._departed.rename(partition, None if keep else config.file_delete_delay_ms)
                     del staying[partition]
-                    self._ids.forget(partition)
+                    self._topic_ids.forget(partition)
                 if leaving:
                     self._storage.filesystem.sync_directory(self.path)
         finally:
@@ -351,24 +365,18 @@ class LogDirectory:
 
     # -- a log that moves between two directories (`LogMove`) ------------------------------------
 
-    def expect(
-        self, partition: TopicPartition, *, log_start: int, recovery_point: int, high_watermark: int
-    ) -> None:
-        """Write down, durably, with what a start finds the copy that gets its name next."""
+    def expect(self, partition: TopicPartition, **offsets: int) -> None:
+        """Write down with which offsets a start opens a copy that gets its plain name next."""
         with self._storage.io(f"expect {partition}"), self._saving:
             self._arriving.add(partition)
-            self._offsets.put(partition, log_start, recovery_point, high_watermark)
-
-    def expect_no_more(self, partition: TopicPartition) -> None:
-        """Forget what was expected; its offsets go with the next checkpoint."""
-        self._arriving.discard(partition)
+            self._offsets.put(partition, **offsets)
 
     def adopt(self, log: PartitionLog, topic_id: TopicId | None) -> None:
         """Serve a log that goes on in this directory."""
         with self._lock:
             self._known.add(log.partition)
             self._logs[log.partition] = log
-            self._ids[log.partition] = topic_id
+            self._topic_ids.note(log.partition, topic_id)
             self._arriving.discard(log.partition)
 
     def hand_over(self, partition: TopicPartition) -> None:
@@ -376,7 +384,7 @@ class LogDirectory:
         with self._lock:
             log = self._logs.pop(partition)
             self._known.discard(partition)
-            self._ids.forget(partition)
+            self._topic_ids.forget(partition)
         with self._storage.io(f"delete what {partition} has left"):
             self._departed.rename(partition, log.config.file_delete_delay_ms)
             self._storage.filesystem.sync_directory(self.path)
@@ -394,8 +402,7 @@ class LogDirectory:
         return self._departed.remove_due()
 
     def configure(self, *topics: str) -> None:
-        """Give the open logs of topics, or all logs, their configuration: a topic's own has
-        changed, or the broker's defaults have."""
+        """Give the open logs of topics, or all logs, their configuration, which has changed."""
         with self._lock:
             logs = [item for item in self._logs.items() if not topics or item[0].topic in topics]
         configs = {topic: self._configs(topic) for topic in {key.topic for key, _ in logs}}
@@ -429,11 +436,8 @@ class LogDirectory:
         saved.save(known, ((key, of(log)) for key, log in logs))
 
     def maintain(self, *, producer_expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
-        """Apply retention, delayed deletion and expiry, and write checkpoints: a broker does it
-        every few minutes.
-
-        Logs that were not used since the start are opened for it, one after the other.
-        """
+        """Apply retention, delayed deletion and expiry, and write checkpoints, every few minutes.
+        Logs that were not used since the start are opened for it, one after the other."""
         full: DiskFull | None = None
         for partition in self.partitions:
             try:
@@ -443,7 +447,7 @@ class LogDirectory:
             except DiskFull as error:
                 full = error  # another log may still make room
         self.remove_deleted()
-        for partition, topic_id in self._ids.owed():
+        for partition, topic_id in self._topic_ids.owed():
             with self._lock:
                 loading = self._loading.setdefault(partition, Lock())
             with loading:
@@ -468,13 +472,13 @@ class LogDirectory:
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flush all logs and mark the directory clean, so that the next start has nothing to do. An
-        offline directory is only let go of: the next start recovers it."""
+        """Flush all logs and mark the directory clean. An offline one is only let go of."""
         try:
             if self._background is not None:
                 self._background.stop()
             if self._storage.failure is None:
-                self._close_logs()
+                # Closing is waiting for the disk, which takes many at once.
+                for_each(PartitionLog.close, self.open_logs(), 8, "log-close")
                 self.checkpoint()
                 with self._storage.io(f"close {self.path}"):
                     marker = self.path / CLEAN_SHUTDOWN_NAME
@@ -484,10 +488,6 @@ class LogDirectory:
             _log.warning("log_directory_not_clean", path=str(self.path), reason=str(error))
         finally:
             self._let_go()
-
-    def _close_logs(self) -> None:
-        # Closing is waiting for the disk, which takes many at once.
-        for_each(PartitionLog.close, self.open_logs(), 8, "log-close")
 
     def _let_go(self) -> None:
         if self._background is not None:

@@ -162,7 +162,6 @@ class LogMove:
             target.storage.filesystem.replace(self._path, self._future)
             target.storage.filesystem.sync_directory(target.path)
         self._path = self._future
-        target.expect_no_more(self.partition)
         return self._future
 
     def exchanged(self) -> None:

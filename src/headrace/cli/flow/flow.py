@@ -32,6 +32,7 @@ from headrace.flow.monitoring.metrics import FlowFigures, read_figures
 from headrace.flow.monitoring.run_folder import Run, RunFolder
 from headrace.flow.plan.graph import Graph
 from headrace.flow.plan.plan import Latency, Plan
+from headrace.flow.storage.location import Location
 from headrace.model.clock import SystemClock
 from headrace.model.error import ConfigError
 
@@ -90,7 +91,8 @@ def run(
         bool, typer.Option("--available-now", help="As a stream, records up to now, then end.")
     ] = False,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Default: NAME.checkpoint.")
+        str | None,
+        typer.Option(metavar="DIR|URI", help="A folder, or hdfs://…; default NAME.checkpoint."),
     ] = None,
     audit: AuditOption = None,
     create_topics: Annotated[
@@ -115,23 +117,23 @@ def run(
     if audit is not None:
         pairs = [*(pairs or ()), f"audit={'on' if audit else 'off'}"]
     loaded, given = _load(program, brokers, pairs, filter_file, create_topics=create_topics)
-    from headrace.cli.flow.flow_run import RunOptions
+    from headrace.cli.flow.flow_run import RunOptions, log_file
 
-    checkpoint = checkpoint or Path(f"{loaded.plan.name}.checkpoint")
+    location = Location.of(checkpoint or f"{loaded.plan.name}.checkpoint")
     options = RunOptions(
         program=program,
         brokers=loaded.brokers or given.brokers,
-        checkpoint=checkpoint,
+        checkpoint=location,
         master="local[*]" if local else master,
         seconds=seconds,
         once=available_now,
-        spark_log=None if batch else Path(f"{checkpoint}.log"),
+        spark_log=None if batch else log_file(location, loaded.plan.name),
         verbose=verbose,
         traceback=traceback,
     )
     if create_topics:
         _create_topics(loaded.plan, options.brokers)
-    if batch or not checkpoint.exists():
+    if batch or options.is_first_run():
         # After the first run a missing topic is data loss, and failOnDataLoss decides about it.
         from headrace.cli.flow.topic import check_inputs
 
@@ -159,13 +161,16 @@ def _run_batch(plan: Plan, options: Any, first: str | None, past: str | None) ->
 
 
 def _run_stream(program: LoadedProgram, options: Any) -> None:
-    from headrace.cli.flow.flow_run import plan_execution, started
+    from headrace.cli.flow.flow_run import is_first_run, plan_execution, started
+    from headrace.cli.flow.topic import check_inputs
     from headrace.flow.plan.check_plan import check_plan
 
     plan = program.plan
     check_plan(plan)
     realtime = plan.latency is Latency.REALTIME
     with started(plan.name, options, plan.settings, realtime=realtime) as (spark, stopped, watch):
+        if options.is_first_run() is None and is_first_run(spark, options):
+            check_inputs(plan)
         plan_execution(program, options, spark, stopped, watch).run()
 
 
@@ -234,7 +239,7 @@ def _explain(plan: Plan) -> None:
     from headrace.cli.flow.flow_run import RunOptions, spark_for
     from headrace.flow.execution.compile import compile_plan
 
-    options = RunOptions(program="", brokers="", checkpoint=Path(), master="local[1]")
+    options = RunOptions(program="", brokers="", checkpoint=Location("."), master="local[1]")
     # As many as a run on this machine has: Spark's default of 200 is for a cluster.
     settings = {PARTITIONS: str(os.cpu_count() or 1), **plan.settings}
     with spark_for(plan.name, options, settings) as spark:

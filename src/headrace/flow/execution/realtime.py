@@ -6,13 +6,14 @@ can run if Spark's SQL can express it: records of topics, `Select`s, one `Aggreg
 `Select`s, sinks. Every other plan is refused, with the reason.
 """
 
-from pathlib import Path
 from typing import Any
 
 from headrace.flow.error import FlowError
 from headrace.flow.plan.aggregate import Aggregate, Measure
 from headrace.flow.plan.plan import DEFAULT_STREAM, Guarantee, Kind, Plan, PlanComponent
 from headrace.flow.plan.select import Select
+from headrace.flow.plan.setting import prefixed
+from headrace.flow.storage.location import Location
 
 _TRIGGER = {"realTime": "5 seconds"}
 _MEASURES = ("count", "sum", "min", "max", "mean", "approx_distinct")
@@ -132,7 +133,7 @@ def _total(measure: Measure) -> Any:
 
 
 def start_realtime(
-    plan: Plan, spark: Any, *, brokers: str, checkpoint: Path, trigger: dict[str, Any] | None
+    plan: Plan, spark: Any, *, brokers: str, checkpoint: Location, trigger: dict[str, Any] | None
 ) -> Any:
     """Start a plan in real-time mode; `session(realtime=True)` has the connector that it needs.
 
@@ -140,6 +141,7 @@ def start_realtime(
         FlowError: the plan cannot run in real-time mode; the message says why.
     """
     records = realtime_frame(plan, spark)
-    writer = records.writeStream.format("kafka").option("kafka.bootstrap.servers", brokers)
-    writer = writer.option("checkpointLocation", str(checkpoint)).queryName(plan.name)
+    options = {**prefixed(plan.settings, "sink."), "kafka.bootstrap.servers": brokers}
+    writer = records.writeStream.format("kafka").options(**options)
+    writer = writer.option("checkpointLocation", checkpoint.text).queryName(plan.name)
     return writer.outputMode("update").trigger(**(trigger or _TRIGGER)).start()

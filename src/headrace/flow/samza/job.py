@@ -30,6 +30,9 @@ from headrace.flow.samza.job_topic import JobTopics
 from headrace.flow.samza.record_sink import RecordSink
 from headrace.flow.samza.shutdown import watch_shutdown
 from headrace.flow.samza.task_work import ControlTopics, TaskWork, choose_task, spout_name
+from headrace.flow.storage.file_store import FileStore
+from headrace.flow.storage.hadoop_file_store import open_store
+from headrace.flow.storage.location import Location
 from headrace.flow.storm.spout import RECORD_COLUMNS, TopicSpout
 
 _COMPACTED = {"cleanup.policy": "compact"}
@@ -86,14 +89,26 @@ class SamzaJob:
         counts = self._partitions() if partitions is None else dict(partitions)
         return self._plan(counts, ControlTopics(), CheckpointStart())
 
-    def start(self, spark: Any, *, checkpoint: Path, trigger: dict[str, Any] | None = None) -> Any:
+    def start(
+        self,
+        spark: Any,
+        *,
+        checkpoint: str | Path | Location,
+        trigger: dict[str, Any] | None = None,
+    ) -> Any:
         """Start the job, or continue from its checkpoint, and return Spark's query.
 
         The job ends when its tasks request it (`coordinator.shutdown`).
 
+        Args:
+            checkpoint: a folder, as a path or as a URI such as hdfs://host/views.
+
         Raises:
-            FlowError: an input is missing, or a topic cannot be created.
+            FlowError: an input is missing, a topic cannot be created, or executors on other
+                machines would not reach the checkpoint.
         """
+        location = Location.of(checkpoint)
+        store = open_store(spark, location, "the checkpoint")
         partitions = self._partitions()
         control = ControlTopics(
             checkpoint=self._checkpoint_topic, coordinator=self._coordinator_topic
@@ -101,7 +116,7 @@ class SamzaJob:
         topics = JobTopics(self._client(self.config.target))
         tasks = _tasks(self.config, partitions)
         topics.ensure(self._own_topics(tasks))
-        began = self._checkpoint_start(checkpoint, topics)
+        began = self._checkpoint_start(store, topics)
         restore = ChangelogRestore(
             client=self._client(self.config.target),
             topics=self._changelogs,
@@ -109,7 +124,7 @@ class SamzaJob:
         )
         plan = self._plan(partitions, replace(control, restore=restore), began)
         earlier_end = topics.ends(self._coordinator_topic).get(0, 0)
-        query = start(plan, spark, brokers=self.brokers, checkpoint=checkpoint, trigger=trigger)
+        query = start(plan, spark, brokers=self.brokers, checkpoint=location, trigger=trigger)
         watch_shutdown(
             query,
             self._client(self.config.target),
@@ -167,13 +182,13 @@ class SamzaJob:
         ]
         return topics
 
-    def _checkpoint_start(self, checkpoint: Path, topics: JobTopics) -> CheckpointStart:
+    def _checkpoint_start(self, checkpoint: FileStore, topics: JobTopics) -> CheckpointStart:
         written = CheckpointStart.read(checkpoint)
         if written is not None:
             return written
         began = CheckpointStart()
         # A checkpoint with batches but without the file began with nothing.
-        if not (checkpoint / "offsets" / "0").exists():
+        if not checkpoint.exists("offsets/0"):
             began = CheckpointStart(
                 changelog_ends={
                     store: topics.ends(topic) for store, topic in self._changelogs.items()

@@ -170,6 +170,8 @@ class TopicSpout(Spout):
     def kafka_frame(self, spark: Any) -> Any:
         """Return the fields as a stream of Spark's own connector, for its real-time mode."""
         options = {
+            # The connector's own default also reads what was aborted.
+            "kafka.isolation.level": "read_committed",
             **self.options,
             "kafka.bootstrap.servers": self.brokers,
             "subscribe": ",".join(self.topics),

@@ -91,8 +91,7 @@ class Disks:
         self.storage.moves.configure(threads=1, bytes_per_second=1)
 
     def home(self) -> Path | None:
-        directory = self.storage.directory_of(CLICKS)
-        return None if directory is None else directory.path
+        return next((each.path for each in self.storage.directories if CLICKS in each), None)
 
     def futures(self) -> list[str]:
         return [
