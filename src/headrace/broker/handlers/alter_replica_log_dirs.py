@@ -13,7 +13,7 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.log.log_directory import LogDirectory
-from headrace.model.error import StorageError
+from headrace.model.error import InvalidArgument, StorageError
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -61,4 +61,6 @@ async def _move(broker: Broker, name: TopicPartition, target: LogDirectory | Non
         found = await broker.in_thread(lambda: storage.move(name, topic_id, target))
     except StorageError:
         return ErrorCode.kafka_storage_error
+    except InvalidArgument:
+        return ErrorCode.replica_not_available
     return ErrorCode.none if found else ErrorCode.replica_not_available

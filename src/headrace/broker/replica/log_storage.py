@@ -148,6 +148,7 @@ class LogStorage:
 
         Raises:
             StorageError: one of the two directories has failed, or the target is full.
+            InvalidArgument: the log is being deleted, or has just moved.
         """
         if target.offline is not None:
             raise target.offline
@@ -155,6 +156,8 @@ class LogStorage:
         if source is None:
             self.choose(name, target)
             return False
+        if source.offline is not None:
+            raise source.offline
         self.moves.request(source.get(name), source, target)
         return True
 

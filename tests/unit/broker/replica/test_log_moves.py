@@ -337,8 +337,9 @@ def test_no_move_begins_while_a_log_is_deleted(disks: Disks) -> None:
         assert not disks.futures()
 
 
-def test_an_offline_directory_is_refused(disks: Disks) -> None:
-    disks.directory(B).storage.fail(StorageError("the disk is gone"))
+@pytest.mark.parametrize("offline", [A, B])
+def test_an_offline_directory_is_refused(disks: Disks, offline: Path) -> None:
+    disks.directory(offline).storage.fail(StorageError("the disk is gone"))
 
     with pytest.raises(StorageError):
         disks.move(B)
