@@ -32,7 +32,7 @@ def test_a_record_without_a_key_fails_by_itself_in_the_java_producer(
 
     assert said.returncode == 0, said.stderr
     first, second, third = said.stdout.splitlines()
-    # The producer was told which one it is, so it says of the others that they may be sent again.
+    # The response names the record, so the producer fails the others for being in its batch.
     assert second.startswith("InvalidRecordException: it has no key"), said.stdout
     assert first == third, said.stdout
     assert first.startswith(

@@ -1,6 +1,7 @@
 """The driver's commit of a batch, and failures in the middle of it. No Spark runs here."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -73,7 +74,7 @@ class Sink:
             SinkColumns(_SCHEMA, self.topic),
             staging_topic=self.name,
             query_id="query",
-            carried_max_bytes=0 if staged else 2**20,
+            carry_up_to_bytes=0 if staged else 2**20,
         )
         return task.run(iter([rows]))
 
@@ -160,6 +161,29 @@ def test_does_not_take_another_batch_for_a_replay_of_the_last(sink: Sink, staged
         sink.commit(0, sink.task(b"x", b"y"), sink.task(b"z", staged=staged))
 
     assert sink.visible() == [b"a", b"b"]
+
+
+def test_goes_on_with_a_warning_where_a_replay_may_differ(
+    sink: Sink, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink.options = replace(sink.options, replay_may_differ=True)
+    sink.commit(0, sink.task(b"a", b"b"))
+
+    assert not sink.commit(0, sink.task(b"x"))
+    assert sink.commit(1, sink.task(b"c"))
+
+    assert sink.visible() == [b"a", b"b", b"c"]
+    assert "replay_differs" in caplog.text
+    assert "committed_records=2 replayed_records=1" in caplog.text
+
+
+def test_refuses_an_older_batch_also_where_a_replay_may_differ(sink: Sink) -> None:
+    sink.options = replace(sink.options, replay_may_differ=True)
+    for batch_id, value in enumerate([b"a", b"b"]):
+        sink.commit(batch_id, sink.task(value))
+
+    with pytest.raises(BatchOutdated, match="batches up to 1, and now gets batch 0"):
+        sink.commit(0, sink.task(b"something else"))
 
 
 def test_skips_any_earlier_batch_of_a_write_that_is_repeated_from_the_start(sink: Sink) -> None:

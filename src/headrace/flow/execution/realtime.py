@@ -12,6 +12,7 @@ from headrace.flow.error import FlowError
 from headrace.flow.plan.aggregate import Aggregate, Measure
 from headrace.flow.plan.plan import DEFAULT_STREAM, Guarantee, Kind, Plan, PlanComponent
 from headrace.flow.plan.select import Select
+from headrace.flow.plan.setting import prefixed
 from headrace.flow.storage.location import Location
 
 _TRIGGER = {"realTime": "5 seconds"}
@@ -140,6 +141,7 @@ def start_realtime(
         FlowError: the plan cannot run in real-time mode; the message says why.
     """
     records = realtime_frame(plan, spark)
-    writer = records.writeStream.format("kafka").option("kafka.bootstrap.servers", brokers)
+    options = {**prefixed(plan.settings, "sink."), "kafka.bootstrap.servers": brokers}
+    writer = records.writeStream.format("kafka").options(**options)
     writer = writer.option("checkpointLocation", checkpoint.text).queryName(plan.name)
     return writer.outputMode("update").trigger(**(trigger or _TRIGGER)).start()

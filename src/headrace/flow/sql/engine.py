@@ -27,6 +27,7 @@ from headrace.flow.error import FlowError
 from headrace.flow.execution.auditing import audit_options
 from headrace.flow.execution.failure import failure_of
 from headrace.flow.execution.progress_group import group_of
+from headrace.flow.execution.session_tuning import partitioned
 from headrace.flow.sql.catalog import Catalog, StreamDefinition, stream_of
 from headrace.flow.sql.error import SqlError, spark_error
 from headrace.flow.sql.source import quoted, read_frame, to_records
@@ -51,7 +52,6 @@ MOST_ROWS = 10_000
 """The most rows of a result."""
 
 _POLL_SECONDS = 0.1
-_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,6 @@ class Engine:
     checkpoints: str | Path | Location
     once: bool = False
     queries: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        # Spark's default of 200 is for a cluster; each is a file or state store to commit.
-        if self.spark.conf.get(_PARTITIONS) == "200":
-            self.spark.conf.set(_PARTITIONS, str(self.spark.sparkContext.defaultParallelism))
 
     def run(self, statement: Statement, script: str) -> QueryResult:
         """Execute any statement but a SELECT with EMIT.
@@ -268,7 +263,8 @@ class Engine:
         self._make_topic(stream)
         options = {"kafka.bootstrap.servers": self.brokers, "topic": stream.topic}
         if not frame.isStreaming:
-            records.write.format("headrace").options(**options).mode("append").save()
+            with partitioned(self.spark):
+                records.write.format("headrace").options(**options).mode("append").save()
             return QueryResult(message=f"Written to {stream.name}.")
         if name in self.queries and self.queries[name].isActive:
             raise SqlError(f"this query fills {stream.name} already", script, query.start)
@@ -282,7 +278,6 @@ class Engine:
             return writer.foreachBatch(each_batch(name, options))
 
         checkpoint = Location.of(self.checkpoints).child(name)
-        open_store(self.spark, checkpoint, "the checkpoint")
         started = self._start(records, _MODES[emit], sink, checkpoint.text, (query, script))
         self.queries[name] = started
         if self.once:
@@ -321,10 +316,12 @@ class Engine:
 
         query, script = location
         refused: Exception | None = None
+        store = open_store(self.spark, Location.of(checkpoint), "the checkpoint")
         for mode in modes:
             writer = frame.writeStream.option("checkpointLocation", checkpoint).outputMode(mode)
             try:
-                return sink(writer, mode).start()
+                with partitioned(self.spark, store):
+                    return sink(writer, mode).start()
             except AnalysisException as error:
                 refused = refused or error
         assert refused is not None
@@ -333,7 +330,8 @@ class Engine:
     def _now(self, select: SelectStatement, script: str) -> QueryResult:
         frame = self.frame(select.query, script, streaming=False)
         most = min(select.limit or MOST_ROWS, MOST_ROWS)
-        rows = frame.limit(most + 1).collect()
+        with partitioned(self.spark):
+            rows = frame.limit(most + 1).collect()
         cut = f"Only the first {most:,} rows." if len(rows) > most else None
         return QueryResult(frame.columns, [tuple(each) for each in rows[:most]], cut)
 

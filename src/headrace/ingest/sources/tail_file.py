@@ -115,8 +115,8 @@ class TailFile:
         """Note that everything before `position` is delivered.
 
         Args:
-            read: the last bytes before `position` that were read. The file may have been written
-                again since, so they are not read again for the checksum.
+            read: the last bytes before `position` that were read. The file may have been
+                rewritten since, so they are not read again for the checksum.
         """
         self.position = position
         if self.head_bytes < HEAD_BYTES:

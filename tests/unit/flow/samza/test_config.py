@@ -187,3 +187,22 @@ def test_a_file_is_read_with_what_lies_beside_it(folder: Path) -> None:
     path.write_text("\n".join(f"{key} = {text}" for key, text in MINIMAL.items()))
     assert load(path).config.name == "views"
     assert load(str(path)).plan({"kafka.views": 3}).components["Count"].parallelism == 3
+
+
+def test_inputs_and_outputs_have_the_options_of_a_topology(folder: Path) -> None:
+    keys = {
+        "headrace.source.maxOffsetsPerTrigger": "10",
+        "headrace.sink.kafka.transaction.timeout.ms": "900000",
+    }
+    read = read_config(MINIMAL | keys, folder)
+
+    assert read.settings == {
+        "source.maxOffsetsPerTrigger": "10",
+        "sink.kafka.transaction.timeout.ms": "900000",
+    }
+
+
+def test_an_unknown_option_of_the_inputs_is_refused(folder: Path) -> None:
+    found = problem(folder, {"headrace.source.maxOffsetPerTrigger": "10"})
+
+    assert "did you mean source.maxOffsetsPerTrigger?" in found

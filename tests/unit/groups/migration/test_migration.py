@@ -225,8 +225,22 @@ def test_a_group_before_its_first_generation_is_converted_too() -> None:
     shard = GroupShard(settings, TopicImage(1, (GroupTopic("clicks", CLICKS, 2),)))
     parked = shard.send(join_request())
 
-    assert consumer_beat(shard, "new").error is None
+    reply = consumer_beat(shard, "new")
+    assert (reply.error, reply.member_epoch) == (None, 1)
+    assert len(reply.assignment) == 1
     assert shard.answer(parked).error is GroupError.REBALANCE_IN_PROGRESS
+
+
+def test_a_static_member_converts_a_group_before_its_first_generation() -> None:
+    """It asks for nothing new, but its epoch must not be 0: that would join for ever."""
+    settings = GroupConfig(group_initial_rebalance_delay_ms=3_000)
+    shard = GroupShard(settings, TopicImage(1, (GroupTopic("clicks", CLICKS, 2),)))
+    shard.send(join_request(instance_id="i"))
+
+    reply = consumer_beat(shard, "new", instance_id="i")
+
+    assert reply.member_epoch == 1
+    assert len(reply.assignment) == 2
 
 
 def test_partitions_that_do_not_exist_are_left_behind(shard: GroupShard) -> None:
@@ -568,6 +582,22 @@ def test_the_first_assignor_of_a_member_is_its_own(shard: GroupShard) -> None:
         assert refused.error is GroupError.INCONSISTENT_GROUP_PROTOCOL
 
 
+def test_a_member_that_changes_its_protocol_has_nothing_to_sync(shard: GroupShard) -> None:
+    consumer_beat(shard, "new")
+    joined = shard.ask(join_request(rebalance_timeout_ms=1_000))
+
+    assert consumer_beat(shard, joined.member_id).error is None
+    shard.advance(5_000)
+
+    assert joined.member_id in consumer_group(shard).members
+
+
+def test_a_classic_member_commits_without_knowing_epochs(shard: GroupShard) -> None:
+    old = mixed(shard)
+    reply = commit(shard, member_id=old, generation=2, knows_epochs=False)
+    assert reply.error is None
+
+
 # Downgrade.
 
 
@@ -732,6 +762,17 @@ def test_a_restarted_instance_takes_its_place_over_with_the_new_protocol(shard: 
     assert list(group.members) == ["new"]
     request = HeartbeatRequest(group_id="g", member_id=old, generation=1, instance_id="i")
     assert shard.ask(request).error is GroupError.FENCED_INSTANCE_ID
+
+
+def test_an_instance_that_comes_back_with_partitions_gives_them_up_first(
+    shard: GroupShard,
+) -> None:
+    stable_classic(shard, instance_id="i")
+    consumer_beat(shard, "new")
+    joined = shard.ask(join_request(instance_id="i", owned=[P0, P1]))
+
+    assert len(partitions(sync(shard, joined.member_id, joined.generation))) == 1
+    assert consumer_beat(shard, "new", epoch=2).assignment is None
 
 
 def test_an_instance_that_is_another_member_now_is_fenced(shard: GroupShard) -> None:

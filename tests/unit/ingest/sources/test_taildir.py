@@ -220,7 +220,7 @@ def test_a_file_cut_while_the_agent_was_down_is_read_from_its_start_despite_its_
         assert len(tail.poll()) == 203
 
 
-def test_a_file_written_anew_with_the_same_size_is_read_from_its_start(logs: Path) -> None:
+def test_a_file_rewritten_with_the_same_size_is_read_from_its_start(logs: Path) -> None:
     (logs / "app.log").write_text("old\n")
     with tailing(logs) as tail:
         assert tail.poll() == [b"old"]
