@@ -12,6 +12,7 @@ from headrace.flow.execution.session_tuning import tuned
 from headrace.flow.execution.skip_unfinished import skip_unfinished
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.check_plan import check_plan
+from headrace.flow.plan.client_option import client_options, with_login
 from headrace.flow.plan.plan import Guarantee, Latency, Plan
 from headrace.flow.plan.stage import stage_layout
 from headrace.flow.plan.work import Work
@@ -52,6 +53,7 @@ def start(
             checkpoint; Spark has not started it then.
     """
     check_plan(plan)
+    plan = with_login(plan)
     location = Location.of(checkpoint)
     store = open_store(spark, location, "the checkpoint")
     _check_master(plan, spark)
@@ -88,7 +90,7 @@ def _start_query(
     trigger = trigger or _ticking(plan)
     if trigger is not None:
         writer = writer.trigger(**trigger)
-    options = {"kafka.bootstrap.servers": brokers}
+    options = {**client_options(plan.settings), "kafka.bootstrap.servers": brokers}
     if compiled.tail is not None:
         # Totals replace earlier ones (update mode), which Spark does not allow for a Python sink.
         write = each_batch(
@@ -107,6 +109,7 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
     """Run a plan as a batch over the records there are now, and return when it is done."""
     from headrace.flow.runtime import chunk_sink
 
+    plan = with_login(plan)
     _check_master(plan, spark)
     with tuned(spark, plan.settings):
         compiled = compile_plan(plan, spark, streaming=False)
@@ -115,8 +118,8 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
             rows = rows.mapInArrow(compiled.tail.__call__, RECORD_FIELDS.ddl)
             sink = "headrace"
         spark.dataSource.register(chunk_sink.ChunkDataSource)
-        writer = rows.write.format(sink).option("kafka.bootstrap.servers", brokers)
-        writer.mode("append").save()
+        options = {**client_options(plan.settings), "kafka.bootstrap.servers": brokers}
+        rows.write.format(sink).options(**options).mode("append").save()
 
 
 def driver_addresses(conf: Any) -> tuple[str, str]:

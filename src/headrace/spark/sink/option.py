@@ -6,7 +6,7 @@ Rule 2: a setting that would write rows differently from what the user expects i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -80,7 +80,7 @@ class SinkOptions:
         replay_id: `sinkId` and `batchId` of a batch write that may be repeated.
     """
 
-    client: dict[str, str]
+    client: dict[str, str] = field(repr=False)
     topic: str | None
     guarantee: SinkGuarantee
     prefix: str

@@ -1,7 +1,7 @@
 """The options of the source: the Kafka connector's names and meanings, plus a few of our own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.audit.record import DEFAULT_BUCKET_MS
@@ -85,7 +85,7 @@ class SourceOptions:
     """
 
     choice: TopicChoice
-    client: Mapping[str, str]
+    client: Mapping[str, str] = field(repr=False)
     read_committed: bool
     starting: OffsetLimit | None
     ending: OffsetLimit | None
