@@ -93,8 +93,6 @@ class Landing:
             "startingOffsets": self.starting,
             "valueFormat": self.format,
             "kafka.group.id": group_of(self.name),
-            # A record that was never committed must not land.
-            "kafka.isolation.level": "read_committed",
         }
         if self.columns is not None:
             options["valueSchema"] = self.columns

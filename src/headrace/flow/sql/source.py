@@ -29,7 +29,6 @@ def read_frame(
     reader = (spark.readStream if streaming else spark.read).format("headrace")
     options = {
         **client,
-        "kafka.isolation.level": "read_committed",
         "subscribe": stream.topic,
         "startingoffsets": stream.starting if streaming else "earliest",
         **(progress if streaming else {}),

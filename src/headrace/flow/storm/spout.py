@@ -174,6 +174,8 @@ class TopicSpout(Spout):
             login: the plan's options for clients, in Java's spelling.
         """
         options = {
+            # The connector's own default also reads what was aborted.
+            "kafka.isolation.level": "read_committed",
             **(login or {}),
             **self.options,
             "kafka.bootstrap.servers": self.brokers,
