@@ -196,8 +196,11 @@ def _unseen(node: ast.AST, parent: ast.AST) -> bool:
             return name in _LOGGERS
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Attribute(attr=name)))):
             return name in _LOGGERS
-        case ast.AnnAssign(value=ast.Constant()):
-            return isinstance(parent, ast.ClassDef)
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            declared = isinstance(parent, ast.Module) and name.isupper()
+            return declared or (
+                isinstance(parent, ast.ClassDef) and not isinstance(value, ast.Call)
+            )
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
     return False

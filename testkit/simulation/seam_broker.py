@@ -235,7 +235,7 @@ class SeamBroker:
             )
         )
         self._applier.apply_members()
-        self._run(self._applier.set_strays_aside())
+        self._run(self._applier.prepare_logs())
 
     def crash(self) -> None:
         self._say("crashed")
@@ -331,11 +331,7 @@ class SeamBroker:
         """Read everything again, later, when ZooKeeper does not answer or another was faster."""
         try:
             yield
-        except VersionConflict:
-            if self.controller is not None:
-                self.controller.end_term()
-            self._after(_RETRY_MS, self._look_again)
-        except StorageError:
+        except (StorageError, VersionConflict):
             self._after(_RETRY_MS, self._look_again)
 
     def administer(self, command: Callable[[Controller], object]) -> None:
@@ -355,7 +351,7 @@ class SeamBroker:
             return
 
         async def apply() -> None:
-            self._applier.apply(controller.take_changes())
+            await self._applier.apply(controller.take_changes())
             await self._applier_settled(self._host.random.choice([0, 0, 20]))
 
         self._run(apply())

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlparse
 from headrace.flow.error import FlowError
 from headrace.flow.execution.auditing import SETTINGS, audit_options
 from headrace.flow.execution.progress_group import group_of
+from headrace.flow.plan.client_option import without_java
 from headrace.flow.storage.file_store import FileStore
 from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.flow.storage.location import Location
@@ -92,12 +93,12 @@ class Landing:
             "startingOffsets": self.starting,
             "valueFormat": self.format,
             "kafka.group.id": group_of(self.name),
-            # A record that was never committed must not land.
-            "kafka.isolation.level": "read_committed",
         }
         if self.columns is not None:
             options["valueSchema"] = self.columns
-        given = {key: each for key, each in self.options.items() if key not in SETTINGS}
+        given = without_java(
+            {key: each for key, each in self.options.items() if key not in SETTINGS}
+        )
         options |= {**given, **self._audit({**options, **given})}
         rows = spark.readStream.format("headrace").options(**options).load()
         utc = f"to_utc_timestamp({self.time}, current_timezone())"

@@ -25,6 +25,7 @@ from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
 from headrace.log.saved_offsets import SavedOffsets
 from headrace.log.storage import Storage
+from headrace.log.topic_ids import TopicIds
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.error import DiskFull, InvalidArgument, LogClosed, StorageError
 from headrace.model.ids import TopicId, TopicPartition, topic_name_problem
@@ -65,6 +66,7 @@ class LogDirectory:
         *,
         files: FilePool | None,
         indexes: IndexCache | None,
+        recovery_threads: int | None,
         background: bool,
     ) -> None:
         """Use `open`."""
@@ -80,14 +82,14 @@ class LogDirectory:
         self._loading: dict[TopicPartition, Lock] = {}
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._known: set[TopicPartition] = set()
-        self._topic_ids: dict[TopicPartition, TopicId | None] = {}
-        self._owed_ids: dict[TopicPartition, TopicId] = {}
+        self._topic_ids = TopicIds(self._storage, path, self._known, self._lock)
         self._new: list[PartitionLog] = []
         self._departed = DepartedLogs(self._storage, path)
         self._recovery_points = SavedOffsets(filesystem, path / RECOVERY_POINT_NAME)
         self._log_starts = SavedOffsets(filesystem, path / LOG_START_NAME)
         self._high_watermarks = SavedOffsets(filesystem, path / REPLICATION_NAME)
         self._clean = False
+        self._threads = recovery_threads or cpu_count() or 1
         self._background = BackgroundFlush() if background else None
 
     @classmethod
@@ -110,6 +112,7 @@ class LogDirectory:
         Args:
             configs: the configuration of a topic by its name.
             files, indexes: shared between the directories of one broker.
+            recovery_threads: open so many logs side by side; None for one per core.
             background: flush rolled segments in a thread; without, `maintain` does it.
 
         Raises:
@@ -136,16 +139,17 @@ class LogDirectory:
             configs,
             files=files,
             indexes=indexes,
+            recovery_threads=recovery_threads,
             background=background,
         )
         try:
-            directory._start(node_id, cluster_id, recovery_threads)
+            directory._start(node_id, cluster_id)
         except BaseException:
             directory._let_go()
             raise
         return directory
 
-    def _start(self, node_id: int, cluster_id: str | None, threads: int | None) -> None:
+    def _start(self, node_id: int, cluster_id: str | None) -> None:
         storage = self._storage
         filesystem = storage.filesystem
         with storage.io(f"open {self.path}"):
@@ -163,7 +167,7 @@ class LogDirectory:
                 filesystem.remove(marker)
             filesystem.sync_directory(self.path)
         if not self._clean:
-            self._recover_all(threads or cpu_count() or 1)
+            self._recover_all()
         _log.info(
             "log_directory_opened",
             path=str(self.path),
@@ -171,15 +175,22 @@ class LogDirectory:
             clean=self._clean,
         )
 
-    def _recover_all(self, threads: int) -> None:
+    def _recover_all(self) -> None:
         partitions = sorted(self._known)
         if not partitions:
             return
-        for_each(self.get, partitions, threads, "log-recovery")
-        self.checkpoint()
+        for_each(self._recover, partitions, self._threads, "log-recovery")
+        with suppress(DiskFull):  # the next one is written when there is room
+            self.checkpoint()
         cut = sum(each.cut_bytes for each in self.recovered.values())
         scanned = sum(each.scanned_bytes for each in self.recovered.values())
         _log.info("logs_recovered", path=str(self.path), scanned_bytes=scanned, cut_bytes=cut)
+
+    def _recover(self, partition: TopicPartition) -> None:
+        try:
+            self.get(partition)
+        except DiskFull as error:  # the others are served: reading needs no room
+            _log.error("log_not_opened", partition=str(partition), reason=str(error))
 
     # -- partitions ----------------------------------------------------------------------------
 
@@ -230,6 +241,18 @@ class LogDirectory:
                 raise InvalidArgument(f"{self.path} has no log of {partition} any more")
             return self._load(partition) if log is None else log
 
+    def is_open(self, partition: TopicPartition) -> bool:
+        return partition in self._logs
+
+    def open_all(self, partitions: Iterable[TopicPartition]) -> None:
+        """Open logs ahead of their first use. One that does not open says why when it is used."""
+        closed = [each for each in partitions if each not in self._logs]
+        for_each(self._open_ahead, closed, self._threads, "log-open")
+
+    def _open_ahead(self, partition: TopicPartition) -> None:
+        with suppress(StorageError, InvalidArgument):
+            self.get(partition)
+
     def _load(self, partition: TopicPartition) -> PartitionLog:
         log, recovered = load_log(
             self._storage,
@@ -251,27 +274,11 @@ class LogDirectory:
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
         """Return the id of the topic this log belongs to, None when none was written."""
-        if partition in self._topic_ids:
-            return self._topic_ids[partition]
-        with self._storage.io(f"read the topic id of {partition}"):
-            metadata = PartitionMetadataFile.read(
-                self._storage.filesystem, self.path / str(partition)
-            )
-        topic_id = None if metadata is None else metadata.topic_id
-        with self._lock:
-            if partition in self._known:
-                self._topic_ids[partition] = topic_id
-        return topic_id
+        return self._topic_ids.of(partition)
 
     def set_topic_id(self, partition: TopicPartition, topic_id: TopicId) -> None:
-        """Write down, durably, of which topic a log is that was written without. It is known from
-        now on, even if the disk is full: then `maintain` writes it."""
-        self._topic_ids[partition] = self._owed_ids[partition] = topic_id
-        with self._storage.io(f"write the topic id of {partition}"):
-            PartitionMetadataFile(topic_id=topic_id).write(
-                self._storage.filesystem, self.path / str(partition)
-            )
-        self._owed_ids.pop(partition, None)
+        """Write down of which topic a log is that was written without (`TopicIds.write`)."""
+        self._topic_ids.write(partition, topic_id)
 
     def create(self, partition: TopicPartition, topic_id: TopicId | None = None) -> PartitionLog:
         """Create an empty log; return the log that is there if there is one (`create_all`)."""
@@ -296,10 +303,11 @@ class LogDirectory:
             log = self._make(partition, topic_id, config)
             with self._lock:
                 self._known.add(partition)
-                self._topic_ids[partition] = topic_id
+                self._topic_ids.note(partition, topic_id)
                 if log is not None:
                     self._logs[partition] = log
                     self._new.append(log)
+        self.open_all(missing)  # those in whose place something lay
 
     def _make(
         self, partition: TopicPartition, topic_id: TopicId | None, config: LogConfig
@@ -358,8 +366,7 @@ class LogDirectory:
                     config = self._configs(partition.topic) if log is None else log.config
                     self._departed.rename(partition, None if keep else config.file_delete_delay_ms)
                     del staying[partition]
-                    self._topic_ids.pop(partition, None)
-                    self._owed_ids.pop(partition, None)
+                    self._topic_ids.forget(partition)
                 if leaving:
                     self._storage.filesystem.sync_directory(self.path)
         finally:
@@ -431,7 +438,7 @@ class LogDirectory:
             except DiskFull as error:
                 full = error  # another log may still make room
         self.remove_deleted()
-        for partition, topic_id in list(self._owed_ids.items()):
+        for partition, topic_id in self._topic_ids.owed():
             with self._lock:
                 loading = self._loading.setdefault(partition, Lock())
             with loading:

@@ -147,8 +147,17 @@ class TestBrokers:
 
         assert isinstance(change, Remove)
 
-    def test_a_static_key_is_refused(self, state):
-        outcome = replace_broker_configs(state, None, {"node.id": "5"})
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("node.id", "5"),
+            ("listeners", "PLAINTEXT://127.0.0.1:9093"),
+            ("sasl.enabled.mechanisms", "SCRAM-SHA-512"),
+            ("ssl.keystore.location", "/other.pem"),
+        ],
+    )
+    def test_a_static_key_is_refused(self, state, key, value):
+        outcome = replace_broker_configs(state, None, {key: value})
 
         assert refused(outcome) is ClusterError.INVALID_REQUEST
         assert "cannot change while the broker runs" in outcome.message

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -97,6 +98,11 @@ def test_member_of_a_classic_group_commits_with_its_generation(shard: GroupShard
     ]
 
 
+def test_an_empty_group_has_no_generation_to_commit_with(shard: GroupShard) -> None:
+    commit(shard)
+    assert commit(shard, generation=0).error is GroupError.UNKNOWN_MEMBER_ID
+
+
 def test_commit_with_a_generation_needs_a_group(shard: GroupShard) -> None:
     reply = commit(shard, member_id="m", generation=3)
 
@@ -194,9 +200,11 @@ def test_transactional_commit_of_a_fenced_member_is_refused(shard: GroupShard) -
     member_id = classic_member(shard, "clicks")
 
     named = commit(shard, producer=PRODUCER, member_id=member_id, generation=0)
+    half_named = commit(shard, producer=PRODUCER, generation=0)
     nameless = commit(shard, producer=PRODUCER)
 
     assert named.error is GroupError.ILLEGAL_GENERATION
+    assert half_named.error is GroupError.UNKNOWN_MEMBER_ID
     assert nameless.error is None
 
 
@@ -289,6 +297,49 @@ def test_offsets_of_an_empty_group_expire_after_the_last_member_left(shard: Grou
 
     assert kept == 5
     assert shard.registry.group_ids() == []
+
+
+def test_an_empty_group_remembers_over_a_restart_since_when(shard: GroupShard) -> None:
+    member_id = classic_member(shard, "clicks")
+    commit(shard, member_id=member_id, generation=1)
+    shard.advance(1_000)
+    leave_classic(shard, member_id)
+    shard = shard.reopened()
+
+    shard.advance(7 * DAY_MS - 1)
+    shard.sweep()
+    kept = fetch(shard).offset
+    shard.advance(1)
+    shard.sweep()
+
+    assert kept == 5
+    assert shard.registry.group_ids() == []
+
+
+def test_a_group_that_is_in_use_does_not_expire_without_offsets(shard: GroupShard) -> None:
+    member_id = classic_member(shard, "clicks")
+    shard.sweep()
+    assert commit(shard, member_id=member_id, generation=1).error is None
+
+
+def test_an_id_that_was_given_out_keeps_its_group(shard: GroupShard) -> None:
+    request = JoinRequest(
+        group_id="g",
+        client_id="c",
+        protocol_type="consumer",
+        protocols=(MemberProtocol("range", b""),),
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        require_member_id=True,
+    )
+    given = shard.ask(request)
+    shard.sweep()
+    assert given.generation == -1
+
+    token = shard.send(replace(request, member_id=given.member_id))
+    shard.advance(0)
+
+    assert shard.answer(token).error is None
 
 
 def test_group_with_members_loses_only_topics_it_no_longer_reads() -> None:

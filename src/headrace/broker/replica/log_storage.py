@@ -56,6 +56,10 @@ class LogStorage:
         self._deleting: dict[Doomed, None] = {}
         # Those that no round could delete, because a disk was full.
         self._undeleted: dict[Doomed, None] = {}
+        # Logs that could not be opened, for the same reason.
+        self._unopened: dict[TopicPartition, None] = {}
+        # Older copies of logs, which must not be served though they could not be renamed.
+        self._stale: set[tuple[LogDirectory, TopicPartition]] = set()
 
     def add(self, directory: LogDirectory) -> None:
         """Use a directory that has been opened."""
@@ -78,12 +82,6 @@ class LogStorage:
             for directory in self.offline
         ]
 
-    def directory_of(self, name: TopicPartition) -> LogDirectory | None:
-        for directory in self.directories:
-            if name in directory:
-                return directory
-        return None
-
     def log_of(self, name: TopicPartition, topic_id: TopicId) -> PartitionLog | None:
         """Return a partition's log; None when its directory is offline, or when there is none that
         belongs to this topic (rule 1)."""
@@ -94,6 +92,8 @@ class LogStorage:
         try:
             return directory.get(name)
         except StorageError as error:
+            if isinstance(error, DiskFull):
+                self._unopened[name] = None
             log.error("partition_offline", partition=str(name), reason=str(error))
             return None
 
@@ -110,7 +110,11 @@ class LogStorage:
 
     def _directory_with(self, name: TopicPartition, topic_id: TopicId) -> LogDirectory | None:
         for directory in self.directories:
-            if name in directory and _topic_id(directory, name) in (topic_id, _UNREADABLE):
+            if (
+                name in directory
+                and (directory, name) not in self._stale
+                and _topic_id(directory, name) in (topic_id, _UNREADABLE)
+            ):
                 return directory
         return None
 
@@ -142,6 +146,7 @@ class LogStorage:
             self._set_aside(directory, strays)
             if any(name in directory for name in strays):
                 raise DiskFull("the logs of an earlier topic of this name could not be renamed")
+        self._forget_stale()
         for directory, indexes in self._spread(missing):
             directory.create_all(record.name, indexes, record.topic_id)
 
@@ -206,12 +211,7 @@ class LogStorage:
 
     def _wants(self, key: Doomed, record: TopicRecord | None) -> bool:
         name, topic_id = key
-        return (
-            record is not None
-            and record.topic_id == topic_id
-            and name.partition < len(record.partitions)
-            and self._node_id in record.partitions[name.partition].replicas
-        )
+        return record is not None and record.topic_id == topic_id and self._is_replica(name, record)
 
     # -- strays
 
@@ -245,8 +245,35 @@ class LogStorage:
         for name, found in homes.items():
             for stale in _stale_twins(name, found) if len(found) > 1 else ():
                 strays[stale].append(name)
+                self._stale.add((stale, name))
         for directory, names in strays.items():
             self._set_aside(directory, names)
+        self._forget_stale()
+
+    def open_logs(self, topics: Mapping[str, TopicRecord]) -> None:
+        """Open, at the start, the logs of topics that have a replica here; those that do not open
+        are reported when they are to be served."""
+        for directory in self.online:
+            directory.open_all(
+                name
+                for name in directory.partitions
+                if self._is_replica(name, topics.get(name.topic))
+            )
+
+    def open_again(self) -> None:
+        """Open the logs that did not open on a full disk, in a thread; they are served when their
+        topics are applied again (`take_opened`)."""
+        for directory in self.online:
+            directory.open_all(name for name in tuple(self._unopened) if name in directory)
+
+    def take_opened(self) -> set[str]:
+        """Return the topics of logs that did not open before, and are open now. On the loop."""
+        opened = [
+            name for name in self._unopened if any(each.is_open(name) for each in self.online)
+        ]
+        for name in opened:
+            del self._unopened[name]
+        return {name.topic for name in opened}
 
     def _set_aside(self, directory: LogDirectory, strays: list[TopicPartition]) -> None:
         if not strays:
@@ -259,12 +286,14 @@ class LogStorage:
         except StorageError as error:
             log.error("strays_not_renamed", count=len(strays), reason=str(error))
 
+    def _forget_stale(self) -> None:
+        """Forget the older copies that are gone: a log may be made in their place."""
+        self._stale = {each for each in self._stale if each[1] in each[0]}
+
     def _belongs(
         self, directory: LogDirectory, name: TopicPartition, topic: TopicRecord | None
     ) -> bool:
-        if topic is None or name.partition >= len(topic.partitions):
-            return False
-        if self._node_id not in topic.partitions[name.partition].replicas:
+        if topic is None or not self._is_replica(name, topic):
             return False
         stored = _topic_id(directory, name)
         if stored is None:
@@ -273,6 +302,13 @@ class LogStorage:
                 directory.set_topic_id(name, topic.topic_id)
             return True
         return stored in (topic.topic_id, _UNREADABLE)
+
+    def _is_replica(self, name: TopicPartition, topic: TopicRecord | None) -> bool:
+        return (
+            topic is not None
+            and name.partition < len(topic.partitions)
+            and self._node_id in topic.partitions[name.partition].replicas
+        )
 
     def _spread(self, indexes: Iterable[int]) -> list[tuple[LogDirectory, list[int]]]:
         """Give each new log to the directory that has the fewest."""

@@ -23,6 +23,7 @@ from headrace.cli.terminal.option import (
     TracebackOption,
     VerboseOption,
     bootstrap_servers,
+    kafka_pairs,
 )
 from headrace.cli.terminal.output import print_fields, print_json, print_rows
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
@@ -50,7 +51,7 @@ class DeployMode(StrEnum):
 
 PairsOption = Annotated[
     list[str] | None,
-    typer.Option("-X", metavar="KEY=VALUE", help="An argument of the program, or spark.*."),
+    typer.Option("-X", metavar="KEY=VALUE", help="An argument of the program, spark.* or kafka.*."),
 ]
 FilterOption = Annotated[
     Path | None, typer.Option("--filter", metavar="FILE", help="-X pairs in a properties file.")
@@ -440,7 +441,7 @@ def _load(
     *,
     create_topics: bool = False,
 ) -> tuple[LoadedProgram, ProgramArguments]:
-    texts = _filter(filter_file) | parse_pairs(pairs, "-X")
+    texts = kafka_pairs(_filter(filter_file) | parse_pairs(pairs, "-X"))
     brokers = brokers or texts.pop("bootstrap.servers", None) or texts.pop("brokers", None)
     given = ProgramArguments(bootstrap_servers(brokers), texts, create_topics)
     return load_program(program, given), given

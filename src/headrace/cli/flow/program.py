@@ -16,6 +16,7 @@ from typing import Any
 from headrace.flow.error import FlowError
 from headrace.flow.execution.auditing import SETTINGS
 from headrace.flow.execution.failure import failure_of
+from headrace.flow.plan.client_option import KAFKA, with_login
 from headrace.flow.plan.plan import Plan
 from headrace.model.error import ConfigError, HeadraceError
 
@@ -29,8 +30,8 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 class ProgramArguments:
     """What the command line passes to a program: the brokers, and `-X key=value` pairs.
 
-    A pair is a setting of the plan (`spark.*`, `metrics.topic`, `audit`), or an argument of the
-    program: a parameter of its function, a `${name}` of its file.
+    A pair is a setting of the plan (`spark.*`, `kafka.*`, `metrics.topic`, `audit`), or an
+    argument of the program: a parameter of its function, a `${name}` of its file.
 
     Attributes:
         used: the arguments that the program has; any other pair is a mistake.
@@ -83,7 +84,7 @@ def load_program(target: str, given: ProgramArguments) -> LoadedProgram:
         raise FlowError(failure.sentence(target)) from error
     given.check_used(target)
     settings = {**program.plan.settings, **given.settings}
-    return replace(program, plan=replace(program.plan, settings=settings))
+    return replace(program, plan=with_login(replace(program.plan, settings=settings)))
 
 
 def _load(target: str, given: ProgramArguments) -> LoadedProgram:
@@ -249,4 +250,4 @@ def _typed(text: str, annotation: Any, key: str) -> Any:
 
 
 def _is_setting(key: str) -> bool:
-    return key.startswith("spark.") or key in _PLAN_SETTINGS
+    return key.startswith(("spark.", KAFKA)) or key in _PLAN_SETTINGS

@@ -8,6 +8,7 @@ many calls, 504 no reply in time. `?timeout=5` waits for five seconds.
 """
 
 import threading
+from collections.abc import Mapping
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from headrace.client.error import ClientError
@@ -47,6 +48,7 @@ class Gateway:
     It has no login: let it listen where only trusted clients reach it.
 
     Args:
+        settings: of its clients, such as sasl.username.
         timeout_seconds: how long a call waits unless its request sets `timeout`.
         most_connections: served at once; further ones get 503.
     """
@@ -57,10 +59,11 @@ class Gateway:
         port: int,
         *,
         brokers: str,
+        settings: Mapping[str, str] | None = None,
         timeout_seconds: float = 10.0,
         most_connections: int = MOST_CONNECTIONS,
     ) -> None:
-        self._clients = _Clients(brokers)
+        self._clients = _Clients(brokers, settings or {})
 
         class Handler(_GatewayHandler):
             clients = self._clients
@@ -85,8 +88,9 @@ class Gateway:
 class _Clients:
     """The clients of all functions that were called; each is created at the first call."""
 
-    def __init__(self, brokers: str) -> None:
+    def __init__(self, brokers: str, settings: Mapping[str, str]) -> None:
         self._brokers = brokers
+        self._settings = dict(settings)
         self._clients: dict[str, DrpcClient] = {}
         self._lock = threading.Lock()
 
@@ -97,9 +101,11 @@ class _Clients:
                 return client
             if len(self._clients) >= _MOST_FUNCTIONS:
                 raise DrpcBusy(f"{_MOST_FUNCTIONS} functions are called through here already")
-            if not FunctionTopics(function).exists(self._brokers):
+            if not FunctionTopics(function).exists(self._brokers, settings=self._settings):
                 raise UnknownFunction(f"there is no function {function}")
-            client = self._clients[function] = DrpcClient(function, brokers=self._brokers)
+            client = self._clients[function] = DrpcClient(
+                function, brokers=self._brokers, settings=self._settings
+            )
             return client
 
     def close(self) -> None:

@@ -1,17 +1,18 @@
 """Starting a plan: as a streaming query, or as a batch."""
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from headrace.flow.execution.auditing import audited
 from headrace.flow.execution.compile import Compiled, compile_plan
 from headrace.flow.execution.realtime import start_realtime
+from headrace.flow.execution.session_tuning import tuned
 from headrace.flow.execution.skip_unfinished import skip_unfinished
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.check_plan import check_plan
+from headrace.flow.plan.client_option import client_options, with_login
 from headrace.flow.plan.plan import Guarantee, Latency, Plan
 from headrace.flow.plan.stage import stage_layout
 from headrace.flow.plan.work import Work
@@ -24,15 +25,7 @@ _SINK_GUARANTEE = {
     Guarantee.AT_LEAST_ONCE: "at-least-once",
     Guarantee.AT_MOST_ONCE: "at-least-once",
 }
-_ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_STATE_STORE = "spark.sql.streaming.stateStore"
 _EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
-# Spark's default checkpoint manager starts a process, `readlink`, per file: some thirty per batch.
-# Both managers rename a file once it is whole.
-_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_BY_FILE_SYSTEM = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
 # A sink's name is part of a topic's name, which may have 249 characters.
 _SINK_ID_LENGTH = 100
 _NO_SINK_ID = re.compile(r"[^A-Za-z0-9._-]")
@@ -60,6 +53,7 @@ def start(
             checkpoint; Spark has not started it then.
     """
     check_plan(plan)
+    plan = with_login(plan)
     location = Location.of(checkpoint)
     store = open_store(spark, location, "the checkpoint")
     _check_master(plan, spark)
@@ -68,8 +62,8 @@ def start(
     else:
         report_to = None
         if metrics is not None:
-            report_to = metrics.listen(spark.conf.get("spark.driver.host"))
-        with _tuned(spark, {**plan.settings, **_ending(plan, trigger)}, local_files=store.local):
+            report_to = metrics.listen(*driver_addresses(spark.sparkContext.getConf()))
+        with tuned(spark, {**plan.settings, **_ending(plan, trigger)}, store):
             compiled = compile_plan(audited(plan), spark, streaming=True, report_to=report_to)
             if plan.guarantee is Guarantee.AT_MOST_ONCE:
                 stateful = any(each.stateful for each in stage_layout(plan).stages)
@@ -96,7 +90,7 @@ def _start_query(
     trigger = trigger or _ticking(plan)
     if trigger is not None:
         writer = writer.trigger(**trigger)
-    options = {"kafka.bootstrap.servers": brokers}
+    options = {**client_options(plan.settings), "kafka.bootstrap.servers": brokers}
     if compiled.tail is not None:
         # Totals replace earlier ones (update mode), which Spark does not allow for a Python sink.
         write = each_batch(
@@ -115,16 +109,24 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
     """Run a plan as a batch over the records there are now, and return when it is done."""
     from headrace.flow.runtime import chunk_sink
 
+    plan = with_login(plan)
     _check_master(plan, spark)
-    with _tuned(spark, plan.settings):
+    with tuned(spark, plan.settings):
         compiled = compile_plan(plan, spark, streaming=False)
         rows, sink = compiled.frame, chunk_sink.FORMAT
         if compiled.tail is not None:
             rows = rows.mapInArrow(compiled.tail.__call__, RECORD_FIELDS.ddl)
             sink = "headrace"
         spark.dataSource.register(chunk_sink.ChunkDataSource)
-        writer = rows.write.format(sink).option("kafka.bootstrap.servers", brokers)
-        writer.mode("append").save()
+        options = {**client_options(plan.settings), "kafka.bootstrap.servers": brokers}
+        rows.write.format(sink).options(**options).mode("append").save()
+
+
+def driver_addresses(conf: Any) -> tuple[str, str]:
+    """Return where the driver listens, and the name by which tasks reach it: behind a service or a
+    container's ports the two differ."""
+    host = conf.get("spark.driver.host") or "127.0.0.1"
+    return conf.get("spark.driver.bindAddress") or host, host
 
 
 def _check_master(plan: Plan, spark: Any) -> None:
@@ -155,39 +157,3 @@ def _ending(plan: Plan, trigger: Mapping[str, Any] | None) -> dict[str, str]:
 
 def _ticks(plan: Plan) -> list[float]:
     return [each.tick_seconds for each in plan.components.values() if each.tick_seconds is not None]
-
-
-@contextmanager
-def _tuned(spark: Any, settings: Mapping[str, str], *, local_files: bool = False) -> Iterator[None]:
-    """Set what suits a plan in the session, unless its own settings (spark.*) say otherwise.
-
-    A query copies the session's settings when it starts, so they are restored afterwards.
-
-    Args:
-        local_files: the checkpoint is on this machine.
-    """
-    tuned = {
-        f"{_STATE_STORE}.providerClass": _ROCKS_DB,
-        f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
-        # Spark's default of 200 is for a cluster; each partition is a state store to commit.
-        "spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    }
-    if local_files:
-        tuned[_FILE_MANAGER] = _BY_FILE_SYSTEM
-    tuned |= {key: value for key, value in settings.items() if key.startswith("spark.")}
-    before = {key: spark.conf.get(key, None) for key in tuned}
-    for key, value in tuned.items():
-        if before[key] == value or (before[key] and not spark.conf.isModifiable(key)):
-            # A setting that is fixed once the session has started, such as its memory.
-            del before[key]
-        else:
-            spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            if value is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, value)

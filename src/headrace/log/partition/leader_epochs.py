@@ -105,16 +105,15 @@ class LeaderEpochs:
 
         A known epoch keeps its start, unless the new one is lower.
         """
-        known = self._entries
-        if known and epoch == self.known_epoch and start_offset >= known[-1].start_offset:
+        entries = self._entries
+        if entries is None:
+            entries = self._load()
+        if entries and epoch == self.known_epoch and start_offset >= entries[-1].start_offset:
             return
         if epoch < 0 or start_offset < 0:
             raise InvalidArgument(
                 f"leader epoch {epoch} cannot start at offset {start_offset}: both are at least 0"
             )
-        entries = self.entries
-        if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
-            return
         self._replace(_with(entries, EpochStart(LeaderEpoch(epoch), Offset(start_offset))))
 
     def end_offset(self, requested_epoch: int, log_end_offset: int) -> EpochEnd:

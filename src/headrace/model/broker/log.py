@@ -41,6 +41,7 @@ LOG_KEYS = [
         15_000,
         "How long compaction rests when there is nothing to do.",
         minimum=0,
+        dynamic=True,
     ),
     broker_key(
         "log.cleaner.dedupe.buffer.size",

@@ -288,6 +288,7 @@ def test_every_other_setting_that_may_change_is_read_again(tmp_path: Path) -> No
                 "follower.replication.throttled.rate"
             ],
             "leader.replication.throttled.rate": lambda: cast(Any, broker.leader_throttle)._limit(),
+            "log.cleaner.backoff.ms": lambda: broker.settings["log.cleaner.backoff.ms"],
             "log.cleaner.dedupe.buffer.size": lambda: worker._memory_bytes,
             "log.cleaner.io.max.bytes.per.second": lambda: worker._bytes_per_second,
             "max.connections": lambda: limits.limits.max_connections,

@@ -27,6 +27,16 @@ def test_truncating_takes_whole_batches(log: PartitionLog) -> None:
     assert not log.truncate_to(2)
 
 
+def test_truncations_are_counted(log: PartitionLog) -> None:
+    fill(log, 5)
+    assert log.truncations == 0
+    log.truncate_to(9)
+    assert log.truncations == 0
+    log.truncate_to(4)
+    log.truncate_to(2)
+    assert log.truncations == 2
+
+
 def test_truncating_across_segments_restores_what_was_known_then(log: PartitionLog) -> None:
     log.append(sample_batch(b"a", producer_id=1, producer_epoch=0, sequence=0), 0)
     fill(log, 50)
@@ -85,6 +95,14 @@ def test_a_batch_that_begins_below_the_start_of_an_empty_log_is_its_first(
     assert [each.base_offset for each in log.segments] == [2]
     assert log.epochs.entries == ((3, 5), (4, 10))
     assert log.read(5, 1 << 20, max_offset=11).first_offset == 2
+
+
+def test_a_batch_whose_last_record_is_the_start_spans_it(log: PartitionLog) -> None:
+    log.truncate_fully_and_start_at(5)
+
+    log.restart_with(spanning(base_offset=2, records=4))
+
+    assert (log.log_start_offset, log.log_end_offset) == (5, 6)
 
 
 @pytest.mark.parametrize(("base_offset", "records"), [(2, 3), (5, 1), (7, 2)])
