@@ -63,10 +63,11 @@ class MiniYarn(JavaProcess):
     """
 
     NAME = "YARN"
-    START_SECONDS = 60.0
+    START_SECONDS = 180.0
 
-    def __init__(self, folder: Path, *, nodes: int = 2) -> None:
+    def __init__(self, folder: Path, *, nodes: int = 2, master_attempts: int = 2) -> None:
         super().__init__(folder)
+        self._master_attempts = master_attempts
         self.conf = folder / "conf"
         self._nodes = nodes
         self._namenode_port = 0
@@ -198,6 +199,7 @@ class MiniYarn(JavaProcess):
             f"{queue}.root.default.capacity": "100",
             # Masters may take all: there are few containers, and each is small.
             f"{queue}.maximum-am-resource-percent": "1.0",
+            "yarn.resourcemanager.am.max-attempts": str(self._master_attempts),
             "yarn.scheduler.minimum-allocation-mb": "128",
             "yarn.nodemanager.resource.memory-mb": str(NODE_MEMORY_MB),
             "yarn.nodemanager.vmem-check-enabled": "false",

@@ -88,6 +88,7 @@ Examples:
 
 Every machine needs the Python that the environment was created with, at the same path.
 """
+_KAFKA = "kafka."
 _STOP_SECONDS = 90.0
 _REBALANCE_SECONDS = 120.0
 _POLL_SECONDS = 0.1
@@ -189,7 +190,9 @@ def _submit(plan: Plan, given: ProgramArguments, options: Any, arguments: list[s
     `spark-submit`, the driver all others."""
     from headrace.cli.flow.submit import Submission, submit
 
-    own = [f"{key}={value}" for key, value in given.pairs.items() if not key.startswith("spark.")]
+    pairs = given.pairs.items()
+    own = [f"{key}={value}" for key, value in pairs if not key.startswith(("spark.", _KAFKA))]
+    login = {key.removeprefix(_KAFKA): value for key, value in pairs if key.startswith(_KAFKA)}
     submit(
         Submission(
             name=plan.name,
@@ -200,6 +203,7 @@ def _submit(plan: Plan, given: ProgramArguments, options: Any, arguments: list[s
                 *(word for pair in own for word in ("-X", pair)),
             ],
             settings={key: value for key, value in plan.settings.items() if _is_spark(key)},
+            login=login,
         )
     )
 

@@ -6,16 +6,19 @@ the same program and arguments: what `headrace flow run` does here, it does ther
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
 from headrace.cli.flow.pack import PYTHON, UNPACKED
+from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.flow.error import FlowError
 from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE
 from headrace.model.error import ConfigError
 
+_LOGIN = "client.properties"
 _PROGRAM_FILES = (".py", ".yaml", ".yml", ".properties")
 
 
@@ -27,6 +30,8 @@ class Submission:
         program: as the user wrote it; a file is shipped and found by its name.
         arguments: of `headrace flow run`, after the program.
         settings: of Spark.
+        login: settings of the clients of the brokers. They may hold a password, so they are
+            shipped in a file: a command line is seen by everyone on the machine.
     """
 
     name: str
@@ -34,9 +39,14 @@ class Submission:
     master: str
     arguments: Sequence[str]
     settings: Mapping[str, str]
+    login: Mapping[str, str] = field(default_factory=dict)
 
-    def command(self, home: Path) -> list[str]:
+    def command(self, home: Path, folder: Path) -> list[str]:
         """Return the command.
+
+        Args:
+            home: of Spark.
+            folder: for a file to ship; only this user may read it.
 
         Raises:
             ConfigError: this master does not run drivers written in Python.
@@ -52,6 +62,9 @@ class Submission:
             f"spark.yarn.appMasterEnv.{FOLDER_VARIABLE}": "./flows",
             **self.settings,
         }
+        if self.login:
+            settings[f"spark.yarn.appMasterEnv.{CLIENT_CONFIG_VARIABLE}"] = _LOGIN
+            files.append(str(_write_login(folder / _LOGIN, self.login)))
         return [
             str(home / "bin" / "spark-submit"),
             *("--master", self.master, "--deploy-mode", "cluster", "--name", self.name),
@@ -68,6 +81,13 @@ class Submission:
         if path.suffix not in _PROGRAM_FILES:
             return self.program, []
         return (f"{path.name}:{name}" if str(path) == where else path.name), [str(path.resolve())]
+
+
+def _write_login(path: Path, login: Mapping[str, str]) -> Path:
+    lines = (f"{key}={value}".replace("\\", "\\\\") + "\n" for key, value in login.items())
+    path.touch(mode=0o600)
+    path.write_text("".join(lines))
+    return path
 
 
 def _main_file() -> str:
@@ -114,7 +134,9 @@ def submit(submission: Submission) -> None:
     """
     home = spark_home()
     environment = {**os.environ, "SPARK_HOME": str(home)}
-    ended = subprocess.run(submission.command(home), env=environment, check=False)  # noqa: S603
+    with tempfile.TemporaryDirectory(prefix="headrace-submit-") as folder:
+        command = submission.command(home, Path(folder))
+        ended = subprocess.run(command, env=environment, check=False)  # noqa: S603
     if ended.returncode != 0:
         raise FlowError(
             f"{submission.name} failed in the cluster (spark-submit ended with"

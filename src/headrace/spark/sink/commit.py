@@ -26,7 +26,6 @@ from headrace.spark.sink.staging_topic import StagingTopic
 from headrace.spark.sink.task_output import TaskOutput
 from headrace.spark.sink.transaction_ledger import NO_BATCH, LastBatch, entries, last_batch
 
-
 _LOG: Final = logging.getLogger("headrace.spark")
 
 

@@ -1,10 +1,12 @@
 """Sending a flow to a cluster that runs its driver too."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from headrace.cli.flow.submit import Submission, environment_settings
+from headrace.config.properties import property_values
 from headrace.model.error import ConfigError
 
 HOME = Path("/spark")
@@ -30,9 +32,9 @@ def submission(program: str, master: str = "yarn") -> Submission:
     ],
 )
 def test_the_driver_runs_the_same_command_in_the_cluster(
-    program: str, there: str, files: str | None
+    program: str, there: str, files: str | None, tmp_path: Path
 ) -> None:
-    command = submission(program).command(HOME)
+    command = submission(program).command(HOME, tmp_path)
     main = next(index for index, word in enumerate(command) if word.endswith("cli/main.py"))
     assert command[:5] == [
         "/spark/bin/spark-submit",
@@ -51,9 +53,9 @@ def test_the_driver_runs_the_same_command_in_the_cluster(
 
 
 @pytest.mark.parametrize("master", ["local[*]", "spark://h:7077", "k8s://h"])
-def test_a_master_that_runs_no_python_driver_is_refused(master: str) -> None:
+def test_a_master_that_runs_no_python_driver_is_refused(master: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is for --master yarn"):
-        submission("words.py", master).command(HOME)
+        submission("words.py", master).command(HOME, tmp_path)
 
 
 def test_a_packed_environment_is_shipped_and_its_python_started(tmp_path: Path) -> None:
@@ -68,3 +70,14 @@ def test_a_packed_environment_is_shipped_and_its_python_started(tmp_path: Path) 
     assert environment_settings("hdfs:///it.tar.gz", {})["spark.archives"] == (
         "hdfs:///it.tar.gz#environment"
     )
+
+
+def test_a_password_is_shipped_in_a_file_and_not_on_the_command_line(tmp_path: Path) -> None:
+    login = {"security.protocol": "SASL_SSL", "sasl.password": "a\\b=c"}
+    command = replace(submission("/work/words.py"), login=login).command(HOME, tmp_path)
+    file = tmp_path / "client.properties"
+    assert property_values(file) == login
+    assert file.stat().st_mode & 0o077 == 0
+    assert command[command.index("--files") + 1] == f"/work/words.py,{file}"
+    assert "spark.yarn.appMasterEnv.HEADRACE_CLIENT_CONFIG=client.properties" in command
+    assert not any("a\\b" in word for word in command)
