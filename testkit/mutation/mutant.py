@@ -5,8 +5,8 @@ whole number one up and one down, True with False, the negation of what a predic
 statement removed. A mutant replaces one piece of text, so that its difference is a line to read.
 
 Left out, because no test could or should notice them: annotations, docstrings, the text of errors
-and log lines, assertions, `__slots__`, `__repr__`, defaults of arguments and fields,
-the numbers that a module declares, -2 for -1.
+and log lines, assertions (`strict` of zip too), `__slots__`, `__repr__`, defaults of arguments and
+fields, the numbers that a module declares, -2 for -1.
 """
 
 import ast
@@ -183,6 +183,9 @@ def _is_text(node: ast.BinOp) -> bool:
 def _unseen(node: ast.AST, parent: ast.AST) -> bool:
     match node:
         case ast.JoinedStr() | ast.Assert() | ast.Import() | ast.ImportFrom():
+            return True
+        case ast.keyword(arg="strict"):
+            # zip's own assertion
             return True
         case ast.FunctionDef(name=name):
             return name in _UNSEEN_FUNCTIONS

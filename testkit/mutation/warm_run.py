@@ -2,7 +2,7 @@
 
 Most of what a mutant costs is the import of the project and of its tests. Here one process imports
 and collects. Each mutant is a fork of it, in which the mutated code takes the place of the
-function's own, and only the tests run that call this function: a tenth of a second of CPU.
+function's own, and only the tests run that reach its statement: less than a tenth of a second.
 
 Left to `MutantRun`: what runs at import (the body of a module or a class), what numba has compiled,
 and a mutant that uses other variables of an enclosing function.
@@ -16,19 +16,27 @@ import resource
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
 
 from testkit.mutation.mutant import Mutant
+from testkit.mutation.statement_mark import (
+    Place,
+    codes,
+    first_line,
+    functions_of,
+    mark,
+    outermost_functions,
+    statement_at,
+)
 from testkit.mutation.target import ROOT, Target
 
 _LEAST_CPU_SECONDS = 1.0
@@ -37,8 +45,10 @@ _DATA_BYTES = 4 << 30
 _OPTIONS = ("-q", "--no-header", "--tb=short", "--assert=plain", "-p", "no:cacheprovider")
 _PLUGINS = ("-p", "no:randomly", "-p", "testkit.mutation.quick_profile")
 
-Calls = dict[tuple[str, int], dict[int, frozenset[int]]]
-"""Of each function, by file and first line: the tests that call it, with the lines they run."""
+Reach = tuple[dict[Place, list[int]], list[float]]
+"""The tests that run each statement, by their numbers, and the seconds of CPU of each test."""
+
+_Change = tuple[Sequence[FunctionType], CodeType]
 
 
 class TestsFailed(Exception):
@@ -113,42 +123,60 @@ class _Loop:
         self, mutants: Sequence[tuple[Target, Mutant]], jobs: int, folder: Path, pipe: Any
     ) -> None:
         self._mutants = mutants
+        self._sources = {target.path: target.path.read_text() for target, _ in mutants}
+        self._functions: dict[Place, list[FunctionType]] = {}
         self._jobs = jobs
         self._folder = folder
         self._pipe = pipe
         self.failed = False
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        found_calls = self._calls(session)
-        if found_calls is None:
+        self._functions = functions_of({str(path) for path in self._sources})
+        reach = self._reach(session)
+        if reach is None:
             self.failed = True
             return True
-        calls, cpu_seconds = found_calls
-        functions = _functions({str(target.path) for target, _ in self._mutants})
-        sources = {target.path: target.path.read_text() for target, _ in self._mutants}
+        tests_of, cpu_seconds = reach
+        trees = {path: ast.parse(source) for path, source in self._sources.items()}
         gc.collect()
         gc.freeze()
         running: dict[int, tuple[int, Path]] = {}
         for number, (target, mutant) in enumerate(self._mutants):
-            place = _function_at(sources[target.path], mutant.line)
-            found = functions.get((str(target.path), place)) if place else None
-            code = found and _code_at(mutant.apply(sources[target.path]), target.path, place)
+            function = _function_at(trees[target.path], mutant.line)
+            change = None if function is None else self._change(target, mutant, function)
+            statement = None if function is None else statement_at(function, mutant.line)
             # Without a caller it may have run at import.
-            chosen = calls.get((str(target.path), place or 0))
-            if not found or not code or not chosen or not _fits(code, found):
+            tests = tests_of.get((str(target.path), statement or 0))
+            if change is None or not tests:
                 self._report(WarmVerdict(number, "unfit"))
                 continue
-            order = sorted(chosen, key=lambda each: (mutant.line not in chosen[each], each))
             while len(running) >= self._jobs:
                 self._reap(running)
             own = self._folder / str(number)
             pid = os.fork()
             if pid == 0:
-                _child(session, order, found, code, own, cpu_seconds)
+                _child(
+                    session, sorted(tests, key=cpu_seconds.__getitem__), change, own, cpu_seconds
+                )
             running[pid] = number, own
         while running:
             self._reap(running)
         return True
+
+    def _change(
+        self, target: Target, mutant: Mutant, function: ast.FunctionDef | ast.AsyncFunctionDef
+    ) -> "_Change | None":
+        """Return the mutated code of a function; None when it cannot take the function's place."""
+        found = self._functions.get((str(target.path), first_line(function)), ())
+        source = mutant.apply(self._sources[target.path])
+        module = compile(source, str(target.path), "exec", dont_inherit=True)
+        code = next(
+            (each for each in codes(module) if each.co_firstlineno == first_line(function)), None
+        )
+        if code is None or not found:
+            return None
+        fits = all(len(each.__code__.co_freevars) == len(code.co_freevars) for each in found)
+        return (found, code) if fits else None
 
     def _reap(self, running: dict[int, tuple[int, Path]]) -> None:
         pid, status = os.wait()
@@ -164,73 +192,51 @@ class _Loop:
         pickle.dump(verdict, self._pipe)
         self._pipe.flush()
 
-    def _calls(self, session: pytest.Session) -> tuple[Calls, list[float]] | None:
-        """Run all tests in a fork, and return which function each calls, and its seconds of CPU.
-
-        None when one fails.
-        """
+    def _reach(self, session: pytest.Session) -> Reach | None:
+        """Run all tests in a fork, and return what they reach; None when one fails."""
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(reading)
-            paths = {str(target.path) for target, _ in self._mutants}
-            found: dict[tuple[str, int], dict[int, set[int]]] = defaultdict(dict)
-            seconds: list[float] = []
-            status = 0
-            for number, item in enumerate(session.items):
-                began = time.process_time()
-                tracer = _tracer(paths, found, number)
-                threading.settrace(tracer)
-                sys.settrace(tracer)
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-                sys.settrace(None)
-                seconds.append(time.process_time() - began)
-                if session.testsfailed:
-                    status = 1
-                    break
-            plain = {
-                key: {at: frozenset(lines) for at, lines in each.items()}
-                for key, each in found.items()
-            }
-            with os.fdopen(writing, "wb") as pipe:
-                pickle.dump((plain, seconds), pipe)
-            reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-            if status and reporter is not None:
-                reporter.summary_failures()
-                reporter.summary_errors()
-            sys.stdout.flush()
-            os._exit(status)
+            status = 70
+            try:
+                status = self._measure(session, writing)
+            finally:
+                os._exit(status)
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
-            found_calls: tuple[Calls, list[float]] = pickle.load(pipe)
+            reach: Reach = pickle.load(pipe)
         _, status = os.waitpid(pid, 0)
-        return None if status else found_calls
+        return None if status else reach
 
-
-def _tracer(
-    paths: set[str], found: dict[tuple[str, int], dict[int, set[int]]], number: int
-) -> Callable[..., Any]:
-    def trace(frame: FrameType, event: str, arg: object) -> Any:
-        if frame.f_code.co_filename not in paths:
-            return None
-        code = frame.f_code
-        key = code.co_filename, code.co_firstlineno
-        lines = found[key].setdefault(number, set())
-
-        def local(frame: FrameType, event: str, arg: object) -> Any:
-            lines.add(frame.f_lineno)
-            return local
-
-        return local
-
-    return trace
+    def _measure(self, session: pytest.Session, writing: int) -> int:
+        ran = [mark(source, path, self._functions) for path, source in self._sources.items()]
+        tests_of: dict[Place, list[int]] = defaultdict(list)
+        seconds: list[float] = []
+        for number, item in enumerate(session.items):
+            began = time.process_time()
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            seconds.append(time.process_time() - began)
+            for places in ran:
+                for place in places:
+                    tests_of[place].append(number)
+                places.clear()
+            if session.testsfailed:
+                break
+        with os.fdopen(writing, "wb") as pipe:
+            pickle.dump((dict(tests_of), seconds), pipe)
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if session.testsfailed and reporter is not None:
+            reporter.summary_failures()
+            reporter.summary_errors()
+        sys.stdout.flush()
+        return 1 if session.testsfailed else 0
 
 
 def _child(
     session: pytest.Session,
     order: Sequence[int],
-    found: Sequence[FunctionType],
-    code: CodeType,
+    change: _Change,
     own: Path,
     cpu_seconds: Sequence[float],
 ) -> None:
@@ -243,13 +249,14 @@ def _child(
         factory = session.config._tmp_path_factory  # type: ignore[attr-defined]
         factory._given_basetemp = own
         factory._basetemp = None
+        found, code = change
         for each in found:
             each.__code__ = code
         status = 0
         for at in order:
             item = session.items[at]
-            # A timer of CPU ends what goes on for ever. The tracing made the test slower already.
-            signal.setitimer(signal.ITIMER_PROF, _LEAST_CPU_SECONDS + cpu_seconds[at])
+            # A timer of CPU ends what goes on for ever.
+            signal.setitimer(signal.ITIMER_PROF, _LEAST_CPU_SECONDS + 3 * cpu_seconds[at])
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
             if session.testsfailed:
                 own.with_suffix(".killer").write_text(item.nodeid)
@@ -259,45 +266,13 @@ def _child(
         os._exit(status)
 
 
-def _fits(code: CodeType, found: Sequence[FunctionType]) -> bool:
-    return all(len(each.__code__.co_freevars) == len(code.co_freevars) for each in found)
-
-
-def _functions(paths: set[str]) -> dict[tuple[str, int], list[FunctionType]]:
-    found = defaultdict(list)
-    for each in gc.get_objects():
-        if type(each) is FunctionType and each.__code__.co_filename in paths:
-            found[each.__code__.co_filename, each.__code__.co_firstlineno].append(each)
-    return found
-
-
-def _function_at(source: str, line: int) -> int | None:
-    """Return the first line of the outermost function around a line, its decorators included."""
-    for node in _outermost(ast.parse(source)):
-        first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-        if first <= line <= (node.end_lineno or 0):
-            return first
-    return None
-
-
-def _outermost(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield child
-        else:
-            yield from _outermost(child)
-
-
-def _code_at(source: str, path: Path, first: int | None) -> CodeType | None:
-    stack = [compile(source, str(path), "exec", dont_inherit=True)]
-    while stack:
-        code = stack.pop()
-        if code.co_firstlineno == first and code.co_name != "<module>" and _is_function(code):
-            return code
-        stack += [each for each in code.co_consts if isinstance(each, CodeType)]
-    return None
-
-
-def _is_function(code: CodeType) -> bool:
-    optimized = 1
-    return bool(code.co_flags & optimized)
+def _function_at(tree: ast.Module, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return the outermost function around a line."""
+    return next(
+        (
+            each
+            for each in outermost_functions(tree)
+            if each.lineno <= line <= (each.end_lineno or 0)
+        ),
+        None,
+    )

@@ -17,6 +17,7 @@ from headrace.flow.drpc.client import DrpcClient
 from headrace.flow.drpc.function_topics import FunctionTopics
 from headrace.flow.drpc.gateway import DEFAULT_PORT, Gateway
 from headrace.model.error import ConfigError
+from headrace.telemetry.browser_guard import is_loopback_address
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -92,6 +93,14 @@ def serve(
         )
     except OSError as error:
         raise ConfigError(f"cannot listen on {listen}: {error.strerror}") from error
+    if not is_loopback_address(address.host):
+        print(
+            f"headrace: warning: every client that reaches {listen} can call every function: there "
+            "is no login and no encryption. Put a proxy with both before it, or listen on "
+            "127.0.0.1.",
+            file=sys.stderr,
+            flush=True,
+        )
     with Stop() as stop:
         gateway.start()
         url = f"http://{Address(address.host, gateway.port)}/drpc/"

@@ -3,9 +3,11 @@ from uuid import UUID
 
 import pytest
 
+from headrace.groups.classic.group import ClassicGroup
 from headrace.groups.classic.message import (
     JoinRequest,
 )
+from headrace.groups.classic.state import ClassicState
 from headrace.groups.config import GroupConfig
 from headrace.groups.effect import Producer
 from headrace.groups.error import GroupError, Refusal
@@ -355,6 +357,73 @@ def test_group_with_members_loses_only_topics_it_no_longer_reads() -> None:
     shard.sweep()
 
     assert (fetch(shard).offset, fetch(shard, VIEWS_0).offset) == (5, -1)
+
+
+@pytest.mark.parametrize("retention_ms", [0, 1_000])
+def test_offsets_are_kept_as_long_as_the_client_chose_and_no_longer(
+    shard: GroupShard, retention_ms: int
+) -> None:
+    commit(shard, retention_ms=retention_ms)
+    commit(shard, where=VIEWS_0, retention_ms=retention_ms + 1)
+
+    shard.advance(retention_ms)
+    shard.sweep()
+
+    assert (fetch(shard).offset, fetch(shard, VIEWS_0).offset) == (-1, 5)
+
+
+def test_a_group_in_a_rebalance_keeps_its_offsets(shard: GroupShard) -> None:
+    """What it will read is not known yet."""
+    member_id = classic_member(shard, "clicks")
+    commit(shard, where=VIEWS_0, member_id=member_id, generation=1, retention_ms=0)
+    group = shard.group("g")
+    assert isinstance(group, ClassicGroup)
+    group.state = ClassicState.COMPLETING_REBALANCE
+
+    shard.sweep()
+
+    assert fetch(shard, VIEWS_0).offset == 5
+
+
+def test_a_group_whose_subscription_cannot_be_read_keeps_its_offsets(shard: GroupShard) -> None:
+    member_id = classic_member(shard, "clicks", protocol_type="connect")
+    commit(shard, where=VIEWS_0, member_id=member_id, generation=1, retention_ms=0)
+
+    shard.sweep()
+
+    assert fetch(shard, VIEWS_0).offset == 5
+
+
+def test_a_commit_in_a_transaction_is_no_sign_of_life(shard: GroupShard) -> None:
+    member_id = classic_member(shard, "clicks")
+    shard.advance(1_799_999)
+    commit(shard, member_id=member_id, generation=1, producer=PRODUCER)
+
+    shard.advance(1)
+
+    reply = commit(shard, member_id=member_id, generation=1)
+    assert reply.error is GroupError.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_with_an_open_transaction_stays(shard: GroupShard) -> None:
+    leave_classic(shard, classic_member(shard, "clicks"))
+    commit(shard, producer=PRODUCER)
+
+    shard.sweep()
+    shard.end_transaction(PRODUCER.producer_id, commit=True)
+
+    assert [each.protocol_type for each in shard.registry.list_groups()] == ["consumer"]
+
+
+def test_stable_offsets_are_asked_for(shard: GroupShard) -> None:
+    commit(shard)
+    commit(shard, 6, VIEWS_0, producer=PRODUCER)
+
+    assert fetch(shard, require_stable=True).offset == 5
+    assert fetch(shard, VIEWS_0, require_stable=True).error is GroupError.UNSTABLE_OFFSET_COMMIT
+    assert fetch(shard, VIEWS_0) == FetchedOffset()
+    everything = shard.registry.fetch_offsets("g", None, require_stable=True)
+    assert list(everything) == [CLICKS_0, VIEWS_0]
 
 
 def test_client_may_choose_the_retention(shard: GroupShard) -> None:

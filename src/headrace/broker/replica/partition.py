@@ -255,6 +255,10 @@ class Partition:
 
     def _advanced(self, size_bytes: int) -> None:
         """Publish a high watermark that has moved: rules 2 and 3."""
+        if self.resigned:
+            # The log has another leader, or is led again, and its high watermark is not ours any
+            # more: a proposal of before may be withdrawn much later.
+            return
         high_watermark = self.state.high_watermark
         self.log.set_high_watermark(high_watermark)
         if self.state.is_committed(self.state.log_end):

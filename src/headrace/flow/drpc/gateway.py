@@ -3,12 +3,14 @@
     POST /drpc/<function>          the argument is the body
     GET  /drpc/<function>/<args>
 
-Responses: 200 with the result; 404 no such function, 413 too long, 500 the function failed, 503 too
-many calls, 504 no reply in time. `?timeout=5` waits for five seconds.
+Responses: 200 with the result; 404 no such function, 413 too long, 500 the function failed, 502 no
+broker answers, 503 too many calls, 504 no reply in time. `?timeout=5` waits for five seconds. 403
+and 421 refuse what a page of another site makes a browser send; see `browser_guard`.
 """
 
 import threading
 from collections.abc import Mapping
+from typing import cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from headrace.client.error import ClientError
@@ -23,6 +25,12 @@ from headrace.flow.drpc.function_topics import (
     UnknownFunction,
 )
 from headrace.flow.error import FlowError
+from headrace.telemetry.browser_guard import (
+    RequestHeaders,
+    from_other_site,
+    is_loopback_address,
+    is_loopback_name,
+)
 from headrace.telemetry.http_server import HttpHandler, HttpServer
 
 DEFAULT_PORT = 3774
@@ -67,6 +75,7 @@ class Gateway:
 
         class Handler(_GatewayHandler):
             clients = self._clients
+            only_loopback_names = is_loopback_address(host)
             default_seconds = timeout_seconds
 
         self._server = HttpServer(
@@ -118,10 +127,13 @@ class _Clients:
 class _GatewayHandler(HttpHandler):
     clients: _Clients
     default_seconds: float
+    only_loopback_names: bool
     timeout = 30
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
+        if self._refused():
+            return
         length = self.headers.get("Content-Length", "")
         if not length.isdigit():
             self._respond(411, "the request needs a Content-Length", close=True)
@@ -136,7 +148,20 @@ class _GatewayHandler(HttpHandler):
                 self._respond(400, "an argument is text in UTF-8")
 
     def do_GET(self) -> None:
+        if self._refused():
+            return
         self._call("", in_path=True)
+
+    def _refused(self) -> bool:
+        """Refuse what a browser sends for another site, as the console does."""
+        headers = cast(RequestHeaders, self.headers)
+        if self.only_loopback_names and not is_loopback_name(headers.get("Host", "")):
+            self._respond(421, "this gateway answers to 127.0.0.1 and localhost only", close=True)
+        elif from_other_site(headers):
+            self._respond(403, "a page of another site may not call functions", close=True)
+        else:
+            return False
+        return True
 
     def _call(self, argument: str, *, in_path: bool) -> None:
         target = urlsplit(self.path)

@@ -7,12 +7,13 @@ from typing import Any
 
 from headrace.flow.execution.auditing import audited
 from headrace.flow.execution.compile import Compiled, compile_plan
+from headrace.flow.execution.connector_option import sink_options, with_source_options
 from headrace.flow.execution.realtime import start_realtime
 from headrace.flow.execution.session_tuning import tuned
 from headrace.flow.execution.skip_unfinished import skip_unfinished
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.check_plan import check_plan
-from headrace.flow.plan.client_option import client_options, with_login
+from headrace.flow.plan.client_option import with_login
 from headrace.flow.plan.plan import Guarantee, Latency, Plan
 from headrace.flow.plan.stage import stage_layout
 from headrace.flow.plan.work import Work
@@ -53,7 +54,7 @@ def start(
             checkpoint; Spark has not started it then.
     """
     check_plan(plan)
-    plan = with_login(plan)
+    plan = with_login(with_source_options(plan))
     location = Location.of(checkpoint)
     store = open_store(spark, location, "the checkpoint")
     _check_master(plan, spark)
@@ -90,7 +91,7 @@ def _start_query(
     trigger = trigger or _ticking(plan)
     if trigger is not None:
         writer = writer.trigger(**trigger)
-    options = {**client_options(plan.settings), "kafka.bootstrap.servers": brokers}
+    options = {**sink_options(plan), "kafka.bootstrap.servers": brokers}
     if compiled.tail is not None:
         # Totals replace earlier ones (update mode), which Spark does not allow for a Python sink.
         write = each_batch(
@@ -109,7 +110,7 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
     """Run a plan as a batch over the records there are now, and return when it is done."""
     from headrace.flow.runtime import chunk_sink
 
-    plan = with_login(plan)
+    plan = with_login(with_source_options(plan))
     _check_master(plan, spark)
     with tuned(spark, plan.settings):
         compiled = compile_plan(plan, spark, streaming=False)
@@ -118,8 +119,9 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
             rows = rows.mapInArrow(compiled.tail.__call__, RECORD_FIELDS.ddl)
             sink = "headrace"
         spark.dataSource.register(chunk_sink.ChunkDataSource)
-        options = {**client_options(plan.settings), "kafka.bootstrap.servers": brokers}
-        rows.write.format(sink).options(**options).mode("append").save()
+        options = {**sink_options(plan), "kafka.bootstrap.servers": brokers}
+        writer = rows.write.format(sink).options(**options)
+        writer.mode("append").save()
 
 
 def driver_addresses(conf: Any) -> tuple[str, str]:

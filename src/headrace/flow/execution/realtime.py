@@ -15,6 +15,7 @@ from headrace.flow.plan.aggregate import Aggregate, Measure
 from headrace.flow.plan.client_option import KAFKA, client_options
 from headrace.flow.plan.plan import DEFAULT_STREAM, Guarantee, Kind, Plan, PlanComponent
 from headrace.flow.plan.select import Select
+from headrace.flow.plan.setting import prefixed
 from headrace.flow.storage.location import Location
 
 _TRIGGER = {"realTime": "5 seconds"}
@@ -149,7 +150,11 @@ def start_realtime(
         FlowError: the plan cannot run in real-time mode; the message says why.
     """
     records = realtime_frame(plan, spark)
-    options = {**connector_options(plan.settings), "kafka.bootstrap.servers": brokers}
+    options = {
+        **connector_options(plan.settings),
+        **prefixed(plan.settings, "sink."),
+        "kafka.bootstrap.servers": brokers,
+    }
     writer = records.writeStream.format("kafka").options(**options)
     writer = writer.option("checkpointLocation", checkpoint.text).queryName(plan.name)
     return writer.outputMode("update").trigger(**(trigger or _TRIGGER)).start()

@@ -1,7 +1,7 @@
 """How the clients of a plan reach its brokers: the `kafka.*` settings of the plan.
 
 Rule 1: they apply to every client of the plan: spouts, the sink and its staging topic, topics that
-        are created, the audit.
+        are created, the audit. `source.kafka.*` and `sink.kafka.*` go before them.
 Rule 2: a spout with settings of its own for security keeps those, and gets none of the plan's: it
         may read another cluster, which must not be sent this plan's password.
 Rule 3: Java's `sasl.jaas.config` becomes `sasl.username` and `sasl.password` before Spark sees it:
@@ -16,6 +16,7 @@ from typing import Any, Final
 from headrace.client.java_option import JAVA_KEYS, from_java
 from headrace.client.settings import CLIENT_CONFIG, ClientSettings
 from headrace.flow.plan.plan import Kind, Latency, Plan
+from headrace.flow.plan.setting import prefixed
 from headrace.model.error import ConfigError
 
 KAFKA: Final = "kafka."
@@ -63,11 +64,11 @@ def with_login(plan: Plan) -> Plan:
     for key in plan.settings:
         if key.startswith(KAFKA) and not is_client_key(key):
             raise ConfigError(
-                f"the setting {key} is none that all clients of {plan.name} have: give it in the"
-                " options of a spout, or of the sink"
+                f"the setting {key} is none that all clients of {plan.name} have: write"
+                f" source.{key} or sink.{key}"
             )
     ClientSettings.of(client_of(plan.settings, "localhost:9092"))
-    common = client_options(plan.settings)
+    common = client_options(plan.settings) | client_options(prefixed(plan.settings, "source."))
     if plan.latency is Latency.REALTIME:
         return plan  # Spark's own connector understands Java's keys only
     components = {

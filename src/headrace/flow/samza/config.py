@@ -8,6 +8,7 @@ from pathlib import Path
 from headrace.client.java_option import from_java
 from headrace.client.settings import CLIENT_CONFIG
 from headrace.flow.plan.plan import Guarantee
+from headrace.flow.plan.setting import setting_problem
 from headrace.flow.samza.config_key import check_keys, nearest
 from headrace.flow.samza.envelope import SystemStream
 from headrace.flow.samza.key_texts import KeyTexts
@@ -117,6 +118,13 @@ class _ConfigReader(KeyTexts):
         settings = {f"spark.{key}": text for key, text in self.below("headrace.spark.").items()}
         own = {name: self.get(f"headrace.{name}") for name in ("metrics.topic", "audit")}
         settings |= {name: text for name, text in own.items() if text}
+        for prefix in ("source.", "sink."):
+            below = self.below(f"headrace.{prefix}")
+            settings |= {f"{prefix}{key}": text for key, text in below.items()}
+        for key in settings:
+            problem = setting_problem(key)
+            if problem is not None:
+                raise ConfigError(f"headrace.{key}: {problem}")
         containers = self.number("job.container.count", 0, 1) or None
         inputs = (*self._inputs(), *self._broadcasts())
         streams = [each.stream for each in inputs]

@@ -95,6 +95,8 @@ KEYS = (
     SamzaKey("headrace.retries", "How often a batch that raised is tried again."),
     SamzaKey("headrace.metrics.topic", "Where to write what each batch did."),
     SamzaKey("headrace.audit", "Count what is read for the audit: auto, on or off."),
+    SamzaKey("headrace.source.*", "How inputs are read: a plan's settings, source.*."),
+    SamzaKey("headrace.sink.*", "How outputs are written: a plan's settings, sink.*."),
     SamzaKey("headrace.spark.*", "Spark's own settings, spark.*."),
     SamzaKey("app.name", "Another name for job.name."),
     SamzaKey("app.class", "Samza's high level programs, which cannot run here.", used=False),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.flow.error import FlowError
+from headrace.flow.execution.connector_option import capped
 from headrace.flow.sql.catalog import StreamDefinition
 
 _KEEP_NULLS = "map('ignoreNullFields', 'false')"
@@ -35,6 +36,7 @@ def read_frame(
         **_decoding(stream),
         **dict(stream.options),
     }
+    options = capped(options) if streaming else options
     rows = reader.options(**options).load()
     columns = [f"{_expression(stream, *each)} AS {quoted(each[0])}" for each in stream.columns]
     if stream.table:

@@ -333,7 +333,7 @@ class PartitionLog:
         self.remove_deleted()
         self.apply_retention()
         self.expire_producers(producer_expiration_ms)
-        if len(self.segments) > 1 and self.recovery_point < self.segments[-1].base_offset:
+        if self.recovery_point < self.segments[-1].base_offset:
             self.flush()
 
     # -- the end -------------------------------------------------------------------------------

@@ -110,10 +110,10 @@ def _report_change(sink_id: str, last: LastBatch, record_count: int, *, fail: bo
     """Report a replay of the last batch that has another number of records."""
     if fail:
         raise BatchChanged(
-            f"{sink_id} has committed batch {last.number} with {last.record_count} records, and now "
-            f"gets it with {record_count}: its checkpoint was set back, or its query does not give "
-            "the same rows twice. It is unknown which of them are there already: start with a new "
-            "checkpoint, at the offsets to go on from"
+            f"{sink_id} has committed batch {last.number} with {last.record_count} records, and "
+            f"now gets it with {record_count}: its checkpoint was set back, or its query does not "
+            "give the same rows twice. It is unknown which of them are there already: start with a "
+            "new checkpoint, at the offsets to go on from"
         )
     _LOG.warning(
         "replay_differs sink=%s batch=%d committed_records=%s replayed_records=%d "

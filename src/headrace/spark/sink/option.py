@@ -21,8 +21,8 @@ SINK_OPTIONS: Final = {
     "guarantee": "exactly-once (what a stream has) or at-least-once (what a batch write has).",
     "sinkIdPrefix": "What the names of the sink's transactional id, group and staging topic "
     "begin with: headrace-sink.",
-    "replayMayDiffer": "Whether the last batch may come again with another number of records, which "
-    "is logged then and not written: false.",
+    "replayMayDiffer": "Whether the last batch may come again with another number of records, "
+    "which is logged then and not written: false.",
     "sinkId": "For a batch write: under which name its batchId is remembered.",
     "batchId": "For a batch write: a number; a batch of this sinkId that has the same or a lower "
     "one is not written again.",

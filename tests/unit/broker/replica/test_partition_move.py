@@ -71,3 +71,19 @@ def test_an_older_record_changes_nothing(partition):
     partition.apply_record(record((1, 2, 3), (1, 2, 3), 1), now_ms=30)
 
     assert partition.state.replicas == {1, 2}
+
+
+def test_a_leader_of_before_moves_the_high_watermark_of_its_successor_no_more(partition):
+    """A broker that was cut off may withdraw a proposal when it leads the same log again."""
+    partition.apply_record(record((1, 2, 3), (1, 2), 2), now_ms=20)
+    partition.state.propose((1, 2, 3))
+    partition.append(sample_batch(b"c"), acks_all=False)
+    partition.follower_fetched(2, 3, now_ms=30, broker_epoch=0)
+    partition.resign()
+    led_again = Partition(NAME, partition.log, 7, 1, record=record((1,), (1,), 3))
+    led_again.append(sample_batch(b"d"))
+    assert partition.log.high_watermark == 4
+
+    partition.withdraw()
+
+    assert partition.log.high_watermark == 4

@@ -2,6 +2,7 @@
 
 import pytest
 
+from headrace.flow.execution.connector_option import sink_options
 from headrace.flow.execution.realtime import connector_options
 from headrace.flow.plan.client_option import client_of, client_options, with_login
 from headrace.flow.plan.plan import Plan
@@ -56,6 +57,17 @@ def test_a_spout_with_a_login_of_its_own_gets_none_of_the_plans() -> None:
     assert options_of(secured) == {**own, "kafka.request.timeout.ms": "5000"}
 
 
+def test_a_setting_of_the_source_or_of_the_sink_goes_before_the_common_one() -> None:
+    settings = {**LOGIN, "source.kafka.sasl.username": "bob", "sink.kafka.acks": "all"}
+    settings |= {"sink.kafka.sasl.username": "carol"}
+    declared = plan(settings)
+
+    assert options_of(with_login(declared))["kafka.sasl.username"] == "bob"
+    sink = sink_options(declared)
+    assert (sink["kafka.sasl.username"], sink["kafka.sasl.password"]) == ("carol", "MARKED")
+    assert sink["kafka.acks"] == "all"
+
+
 def test_every_client_is_told_the_same() -> None:
     options = {**client_options(LOGIN), "kafka.bootstrap.servers": "b:9092"}
     sink = read_sink_options({**options, "topic": "out"}, streaming=True)
@@ -77,7 +89,7 @@ def test_the_text_of_options_has_no_password() -> None:
 
 
 def test_what_is_not_for_all_clients_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"kafka\.group\.id is none that all clients"):
+    with pytest.raises(ConfigError, match=r"write source\.kafka\.group\.id or sink"):
         with_login(plan({"kafka.group.id": "mine"}))
 
 

@@ -224,3 +224,22 @@ def test_a_login_of_either_door_reaches_all_clients_of_its_system(folder: Path, 
     # Another cluster must not be sent this one's password.
     assert "MARKED" not in str(other) + str(job._client("open"))
     assert "MARKED" not in repr(made)
+
+
+def test_inputs_and_outputs_have_the_options_of_a_topology(folder: Path) -> None:
+    keys = {
+        "headrace.source.maxOffsetsPerTrigger": "10",
+        "headrace.sink.kafka.transaction.timeout.ms": "900000",
+    }
+    read = read_config(MINIMAL | keys, folder)
+
+    assert read.settings == {
+        "source.maxOffsetsPerTrigger": "10",
+        "sink.kafka.transaction.timeout.ms": "900000",
+    }
+
+
+def test_an_unknown_option_of_the_inputs_is_refused(folder: Path) -> None:
+    found = problem(folder, {"headrace.source.maxOffsetPerTrigger": "10"})
+
+    assert "did you mean source.maxOffsetsPerTrigger?" in found

@@ -7,7 +7,9 @@ from random import Random
 import pytest
 
 from headrace.log.log_directory import LogDirectory
+from headrace.log.partition.loader import load_log
 from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
 from headrace.model.error import (
     BatchTooLarge,
@@ -186,6 +188,39 @@ def test_all_of_the_last_five_batches_are_known_after_a_clean_stop(open_log: Ope
     assert not log.append(numbered(8), 0).duplicate
 
 
+@pytest.mark.parametrize("rolled", [False, True])
+def test_what_a_snapshot_of_producers_left_out_is_read_from_the_log(
+    log: PartitionLog, disk: CrashDisk, directory: Path, rolled: bool
+) -> None:
+    """A snapshot has the last batch of each producer; four more may be sent again."""
+    log.append(sample_batch(b"x"), 0)
+    if rolled:
+        log.roll()
+    for sequence in range(8):
+        log.append(numbered(sequence), 0)
+        log.append(numbered(sequence, producer_id=8), 0)
+    log.close()
+
+    log, _ = load_log(
+        Storage(disk, ManualClock()),
+        log.partition,
+        directory,
+        log.config,
+        clean=True,
+        recovery_point=17,
+    )
+
+    with pytest.raises(OutOfOrderSequence):
+        log.append(numbered(2), 0)
+    for sequence in range(3, 8):
+        again = log.append(numbered(sequence), 0)
+        assert again.duplicate
+        assert again.base_offset == again.last_offset == 2 * sequence + 1
+    with pytest.raises(OutOfOrderSequence):
+        log.append(numbered(9), 0)
+    assert log.append(numbered(8), 0).base_offset == 17
+
+
 def test_batches_of_an_earlier_epoch_are_not_known_again(open_log: OpenLog) -> None:
     log = open_log()
     log.append(numbered(0), 0)
@@ -242,6 +277,16 @@ def test_a_retry_names_no_broker_time_where_producers_tell_the_time(log: Partiti
     log.append(numbered(0), 0)
 
     assert log.append(numbered(0), 0).log_append_time_ms == -1
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_each_batch_of_an_append_continues_the_one_before(log: PartitionLog, count: int) -> None:
+    log.append(numbered(0), 0)
+
+    log.append(b"".join(numbered(1 + number) for number in range(count)), 0)
+
+    assert log.log_end_offset == 1 + count
+    assert [entry.last_sequence for entry in log.producer_entries()] == [count]
 
 
 def test_an_old_epoch_is_fenced(log: PartitionLog) -> None:

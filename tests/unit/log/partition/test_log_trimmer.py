@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -16,10 +17,13 @@ from headrace.model.error import (
     DiskFull,
     InvalidArgument,
     OffsetOutOfRange,
+    StorageError,
 )
 from headrace.model.offset import Offset
 from headrace.records.batch import iter_batches
 from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.crash_node import Loss
+from testkit.fault.disk_fault import Fault
 from testkit.sample.filled_log import fill, offsets
 
 OpenLog = Callable[..., PartitionLog]
@@ -221,3 +225,97 @@ def test_the_active_segment_cannot_be_replaced(log: PartitionLog) -> None:
     new = rewrite(log, log.segments[0], 0)
     with pytest.raises(InvalidArgument):
         log.replace_segments(log.segments, [new])
+
+
+@pytest.fixture
+def two_segments(log: PartitionLog) -> PartitionLog:
+    """Records 0..4 in a segment that can be replaced, and 5..9 in the active one."""
+    fill(log, 5)
+    log.roll()
+    fill(log, 5)
+    return log
+
+
+def test_what_is_replaced_is_durable_and_below_the_recovery_point_first(
+    two_segments: PartitionLog,
+) -> None:
+    log = two_segments
+    saved: list[int] = []
+    log.storage.save_offsets = lambda: saved.append(log.recovery_point)
+
+    log.replace_segments(log.segments[:1], [rewrite(log, log.segments[0], 1)])
+
+    assert saved == [10]
+
+
+def test_what_is_below_the_recovery_point_already_needs_no_flush(log: PartitionLog) -> None:
+    fill(log, 5)
+    log.roll()
+    log.flush()
+    fill(log, 5)
+
+    log.replace_segments(log.segments[:1], [rewrite(log, log.segments[0], 1)])
+
+    assert log.recovery_point == 5
+
+
+def test_a_new_segment_is_durable_with_all_its_files(
+    two_segments: PartitionLog, disk: CrashDisk, directory: Path
+) -> None:
+    log = two_segments
+
+    log.replace_segments(log.segments[:1], [rewrite(log, log.segments[0], 1, 3)])
+
+    new = log.segments[0]
+    assert new.synced_bytes == new.size_bytes
+    assert disk.exists(new.transaction_index.path)
+    disk.crash(Random(1), loss=Loss.EVERYTHING, chaos=False)
+    assert disk.size(new.path) == new.size_bytes
+    assert disk.size(new.offset_index.path) > 0
+    assert disk.size(new.time_index.path) > 0
+
+
+def test_segments_of_a_log_that_was_truncated_meanwhile_are_not_replaced(
+    two_segments: PartitionLog,
+) -> None:
+    log = two_segments
+    new = rewrite(log, log.segments[0], 1)
+    before = log.truncations
+    log.truncate_to(8)
+
+    with pytest.raises(InvalidArgument, match="truncated while"):
+        log.replace_segments(log.segments[:1], [new], before)
+    assert offsets(log, 0) == [0, 1, 2, 3, 4]
+
+    log.replace_segments(log.segments[:1], [new], log.truncations)
+    assert offsets(log, 0) == [1]
+
+
+def test_nothing_cannot_be_replaced(two_segments: PartitionLog) -> None:
+    with pytest.raises(InvalidArgument):
+        two_segments.replace_segments([], [])
+
+
+def test_an_exchange_that_a_full_disk_interrupts_takes_the_directory_offline(
+    two_segments: PartitionLog, disk: CrashDisk
+) -> None:
+    """Memory and disk differ then, which only opening it again can mend."""
+    log = two_segments
+    new = rewrite(log, log.segments[0], 1)
+    log.flush()
+    disk.inject(Fault(errno.ENOSPC, lambda call: call.name == "replace"))
+
+    with pytest.raises(StorageError, match="cannot replace"):
+        log.replace_segments(log.segments[:1], [new])
+    assert log.storage.failure is not None
+
+
+def test_dropped_segments_do_not_come_back(two_segments: PartitionLog, disk: CrashDisk) -> None:
+    log = two_segments
+    dropped = log.segments[0].path
+    log.delete_records(5)
+    assert log.apply_retention() == 1
+
+    disk.crash(Random(1), loss=Loss.EVERYTHING, chaos=False)
+
+    assert not disk.exists(dropped)

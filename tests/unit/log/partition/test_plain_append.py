@@ -3,8 +3,10 @@
 `tests/property/log/partition/test_plain_append.py` compares the two paths byte for byte.
 """
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -13,13 +15,15 @@ from headrace.log.partition.loader import load_log
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
-from headrace.model.error import StorageError
+from headrace.model.error import DiskFull, StorageError
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
 from headrace.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch, build_head
 from headrace.records.compression import Codec
 from headrace.records.recompress import recompressed
 from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.crash_node import Loss
+from testkit.fault.disk_fault import Fault
 from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
 from testkit.sample.filled_log import fill
 
@@ -111,6 +115,19 @@ def test_the_high_watermark_moves_only_when_no_other_replica_is_in_sync(begun: O
     assert log.high_watermark == log.log_end_offset == 3
 
 
+def test_a_transaction_that_ended_counts_once_the_high_watermark_has_moved(
+    begun: OpenLog,
+) -> None:
+    log = begun()
+    log.append(numbered(0, transactional=True), EPOCH)
+    log.append_marker(0, 0, EPOCH, commit=True, coordinator_epoch=0)
+    assert log.last_stable_offset == log.high_watermark == 0
+
+    log.append_plain(memoryview(sample_batch(b"a")), EPOCH, alone=True)
+
+    assert log.last_stable_offset == log.high_watermark == 5
+
+
 def test_a_copy_from_the_leader_is_written_as_it_is(begun: OpenLog) -> None:
     log = begun(max_message_bytes=10, cleanup_policy=("compact",))
     sent = sample_batch(
@@ -184,7 +201,9 @@ LEFT = {
     "an unknown codec": headed(attributes=5),
     "fewer records than offsets": headed(last_offset_delta=1),
     "more records than offsets": headed(record_count=2),
-    "no offset at all": headed(last_offset_delta=-1, record_count=0),
+    "no record at all": build_head(
+        b"", last_offset_delta=-1, record_count=0, base_timestamp=0, max_timestamp=0
+    ),
     "records without a time": headed(base_timestamp=-1, max_timestamp=-1),
     "a wrong CRC": damaged(sample_batch(b"a")),
     "records that are newer than the head says": headed(max_timestamp=SAMPLE_TIME_MS - 1),
@@ -291,6 +310,51 @@ def test_a_log_of_an_offline_directory_takes_nothing(begun: OpenLog) -> None:
     log.storage.fail(StorageError("the disk is gone"))
 
     assert plain(log, sample_batch(b"a")) is None
+
+
+def test_a_leader_without_an_epoch_is_left_in_a_log_without_one(open_log: OpenLog) -> None:
+    log = open_log()
+    log.append_as_follower(sample_batch(b"a", leader_epoch=-1))
+
+    assert plain(log, sample_batch(b"a"), -1) is None
+
+
+# -- a disk that refuses ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("view", [bytes, memoryview], ids=["slow", "fast"])
+def test_a_full_disk_refuses_the_append_and_keeps_no_byte_of_it(
+    begun: OpenLog, disk: CrashDisk, view: Callable[[bytes], bytes]
+) -> None:
+    log = begun()
+    log.sync()
+    size = log.size_bytes
+    disk.inject(Fault(errno.ENOSPC, lambda call: call.name == "pwritev", written_bytes=30))
+
+    with pytest.raises(DiskFull):
+        log.append(view(sample_batch(b"a")), EPOCH)
+
+    assert (log.log_end_offset, log.size_bytes) == (1, size)
+    disk.crash(Random(1), loss=Loss.NOTHING, chaos=False)
+    assert disk.size(log.segments[0].path) == size
+
+
+@pytest.mark.parametrize("view", [bytes, memoryview], ids=["slow", "fast"])
+def test_a_batch_that_cannot_be_noted_takes_the_directory_offline(
+    begun: OpenLog, disk: CrashDisk, view: Callable[[bytes], bytes]
+) -> None:
+    """It is in the file by then, so that memory and disk differ."""
+    log = begun()
+    log.append(sample_batch(b"b"), EPOCH)
+    log.segments[0].reload_time()
+    assert log.segments[0].first_timestamp_ms == SAMPLE_TIME_MS
+    disk.inject(Fault(errno.EIO, lambda call: call.name == "pread"))
+
+    with pytest.raises(StorageError, match="cannot append"):
+        log.append(view(sample_batch(b"a")), EPOCH)
+
+    assert log.log_end_offset == 2
+    assert log.storage.failure is not None
 
 
 # -- that it is used -------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ def test_what_no_test_should_notice_stays():
     unseen = [
         'log.info("opened", count=1)\n',
         "assert a < 3\n",
+        "a = zip(b, c, strict=True)\n",
         "def f(a: int = 3) -> None: ...\n",
         "class A:\n    a: int = 3\n",
         "class A:\n    a: int = 3 * MINUTE\n",
