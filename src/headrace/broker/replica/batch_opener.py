@@ -1,7 +1,8 @@
 """Inflating and compressing produced batches off the event loop.
 
-Some topics open what a producer sends: a compacted one to see that every record has a key, one with
-its own compression.type to compress. A batch of 3 KB can inflate to 100 MB, and zstd's highest
+Every compressed batch that a producer sends is inflated once, to see that its records are some; a
+topic with its own compression.type compresses, too. The fast path inflates small ones by itself,
+within narrow bounds. A batch of 3 KB can inflate to 100 MB, and zstd's highest
 levels take a second for a megabyte. All of that happens in threads here.
 
 Rule 1: batches of one partition are appended in the order in which they came, however long each of
@@ -36,7 +37,9 @@ Outcome = TypeVar("Outcome")
 class BatchOpener:
     """Opens batches in threads and appends them on the event loop, in order.
 
-    A partition is in it while a batch of that partition is not appended.
+    Attributes:
+        opening: the partitions that have batches here which are not appended yet. Nothing else may
+            be appended to them meanwhile (rule 1).
 
     Threads: event loop only; its own threads run what it is given to `open`.
     """
@@ -51,11 +54,8 @@ class BatchOpener:
         self._buffers: dict[int, list[memoryview]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="open-batch")
         # Of each partition the batches that came last, at most `_THREADS` of them.
-        self._last: dict[TopicPartition, deque[asyncio.Future[Any]]] = {}
+        self.opening: dict[TopicPartition, deque[asyncio.Future[Any]]] = {}
         self._closed = False
-
-    def __contains__(self, partition: TopicPartition) -> bool:
-        return partition in self._last
 
     def open(
         self,
@@ -78,14 +78,14 @@ class BatchOpener:
         if self._closed:
             raise RuntimeError("no batch is opened after shutdown")
         release = self._hold(batch)
-        last = self._last.setdefault(partition, deque(maxlen=_THREADS))
+        last = self.opening.setdefault(partition, deque(maxlen=_THREADS))
         task = self._loop.create_task(self._append_in_turn(tuple(last), admit, append))
         last.append(task)
 
         def forget(_: object) -> None:
             release()
             if last[-1] is task:
-                del self._last[partition]
+                del self.opening[partition]
 
         task.add_done_callback(forget)
         return task

@@ -151,8 +151,7 @@ class PartitionLog:
     def must_open(self, records: Bytes) -> bool:
         """Return whether a client's batch must be inflated or compressed: call `admit` in a thread
         then, and hand `append` what it returns."""
-        state = self._state
-        return must_open(records, state.config, state.storage.clock.wall_ms())
+        return must_open(records, self._state.config)
 
     def admit(self, records: Bytes) -> list[Batch]:
         """Check a client's batches, and bring them into the topic's codec (`admission.admit`)."""

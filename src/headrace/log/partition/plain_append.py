@@ -104,7 +104,9 @@ class PlainAppend:
                 return None
         if crc32c(records[ATTRIBUTES_AT:]) != crc:
             return None
-        if leader_epoch is not None and not framing.is_sound(records):
+        if leader_epoch is not None and not (
+            framing.is_sound(records) and (not attributes or framing.inflates(records))
+        ):
             return None
         with self._lock:
             offset, segment, position = log.tip

@@ -206,35 +206,29 @@ def test_the_stored_batch_too_must_fit_max_message_bytes() -> None:
     ("config", "codec", "opens"),
     [
         (PLAIN, Codec.NONE, False),
-        (PLAIN, Codec.ZSTD, False),
+        (PLAIN, Codec.ZSTD, True),
         (COMPACTED, Codec.NONE, False),
         (COMPACTED, Codec.ZSTD, True),
         (LogConfig(compression_type="zstd"), Codec.NONE, True),
-        (LogConfig(compression_type="zstd"), Codec.ZSTD, False),
+        (LogConfig(compression_type="zstd"), Codec.ZSTD, True),
         (LogConfig(compression_type="zstd"), Codec.LZ4, True),
         (LogConfig(compression_type="uncompressed"), Codec.NONE, False),
         (LogConfig(compression_type="uncompressed"), Codec.GZIP, True),
     ],
 )
-def test_a_batch_is_opened_for_keys_and_for_another_codec(
+def test_a_batch_is_opened_if_it_is_compressed_or_is_to_be(
     config: LogConfig, codec: Codec, opens: bool
 ) -> None:
-    assert must_open(packed(sample_batch(b"a" * 50), codec), config, NOW_MS) is opens
-
-
-def test_a_packed_batch_is_opened_to_name_the_records_that_are_out_of_time() -> None:
-    assert must_open(at(NOW_MS - 1001, codec=Codec.LZ4), TIMED, NOW_MS)
-    assert not must_open(at(NOW_MS - 1001), TIMED, NOW_MS)
-    assert not must_open(at(NOW_MS, codec=Codec.LZ4), TIMED, NOW_MS)
+    assert must_open(packed(sample_batch(b"a" * 50), codec), config) is opens
 
 
 def test_what_is_no_batch_is_not_opened_but_a_bare_head_is_looked_at() -> None:
     config = LogConfig(compression_type="zstd")
     head = build_head(b"", last_offset_delta=0, record_count=0)
 
-    assert not must_open(b"", config, NOW_MS)
-    assert not must_open(head[:-1], config, NOW_MS)
-    assert must_open(head, config, NOW_MS)
+    assert not must_open(b"", config)
+    assert not must_open(head[:-1], config)
+    assert must_open(head, config)
 
 
 # -- the broker's own batches, and the leader's ----------------------------------------------------
