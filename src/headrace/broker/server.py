@@ -149,6 +149,7 @@ class Server:
             self.acceptor = self._make_acceptor(sockets)
             undo.push_async_callback(self.acceptor.stop, 0)
             await self._start_admin(undo)
+            self._configure_moves()  # `_join` begins those again that an earlier process left
             await self.broker.loop.run_in_executor(None, self._open_logs)
             await self._join()
             self._start_chores(undo)
@@ -330,6 +331,14 @@ class Server:
         """Apply the settings that may change while the broker runs (KIP-226)."""
         self.acceptor.apply_limits(self._connection_limits())
         self._compaction.configure(**_compaction_limits(self._settings))
+        self._configure_moves()
+
+    def _configure_moves(self) -> None:
+        settings = self._settings
+        self._storage.moves.configure(
+            threads=settings["num.replica.alter.log.dirs.threads"] or len(settings.log_dirs),
+            bytes_per_second=settings["replica.alter.log.dirs.io.max.bytes.per.second"],
+        )
 
     def _keep_retention(self) -> None:
         expiration_ms = self._settings["producer.id.expiration.ms"]

@@ -11,11 +11,17 @@ import typer
 from headrace.cli.sql_output import SqlOutput
 from headrace.cli.terminal.duration import parse_duration
 from headrace.cli.terminal.epilog import epilog
-from headrace.cli.terminal.option import BrokersOption, VerboseOption, bootstrap_servers
+from headrace.cli.terminal.option import (
+    BrokersOption,
+    VerboseOption,
+    bootstrap_servers,
+    kafka_pairs,
+)
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.terminal.pair import parse_pairs
 from headrace.cli.terminal.stop import Stop
 from headrace.flow.error import FlowError
+from headrace.flow.plan.client_option import client_options
 from headrace.flow.sql.parser import is_complete, parse
 from headrace.flow.sql.statement import EmitMode, SelectStatement
 from headrace.flow.storage.location import Location
@@ -72,7 +78,8 @@ def sql(
     ] = None,
     verbose: VerboseOption = False,
     pairs: Annotated[
-        list[str] | None, typer.Option("-X", metavar="spark.KEY=VALUE", help="For Spark.")
+        list[str] | None,
+        typer.Option("-X", metavar="KEY=VALUE", help="spark.*, or kafka.* for the brokers."),
     ] = None,
     style: FormatOption = OutputFormat.TEXT,
 ) -> None:
@@ -97,16 +104,20 @@ def sql(
         master=master,
         verbose=verbose,
     )
+    texts = kafka_pairs(parse_pairs(pairs, "-X"))
+    client = client_options(texts)  # reports a mistake before Spark starts
     output = SqlOutput(style)
     streams = Catalog(catalog)
     if script is None:
         print("Starting Spark ...", flush=True)
-    with Stop() as stop, spark_for("headrace sql", options, parse_pairs(pairs, "-X")) as spark:
+    with Stop() as stop, spark_for("headrace sql", options, texts) as spark:
 
         def stopped() -> bool:
             return stop.requested or (deadline is not None and time.monotonic() > deadline)
 
-        engine = Engine(spark, servers, streams, options.checkpoint, once=available_now)
+        engine = Engine(
+            spark, servers, streams, options.checkpoint, once=available_now, client=client
+        )
         try:
             if script is None:
                 _prompt(engine, output, stop)

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlparse
 from headrace.flow.error import FlowError
 from headrace.flow.execution.auditing import SETTINGS, audit_options
 from headrace.flow.execution.progress_group import group_of
+from headrace.flow.plan.client_option import without_java
 from headrace.flow.storage.file_store import FileStore
 from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.flow.storage.location import Location
@@ -95,7 +96,9 @@ class Landing:
         }
         if self.columns is not None:
             options["valueSchema"] = self.columns
-        given = {key: each for key, each in self.options.items() if key not in SETTINGS}
+        given = without_java(
+            {key: each for key, each in self.options.items() if key not in SETTINGS}
+        )
         options |= {**given, **self._audit({**options, **given})}
         rows = spark.readStream.format("headrace").options(**options).load()
         utc = f"to_utc_timestamp({self.time}, current_timezone())"

@@ -1,6 +1,7 @@
 """Of which topic each log of a directory is."""
 
 from collections.abc import Container
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
@@ -31,7 +32,7 @@ class TopicIds:
 
     def of(self, partition: TopicPartition) -> TopicId | None:
         """Return the id of the topic a log belongs to, None when none was written."""
-        if partition in self._ids:
+        with suppress(KeyError):  # `in` first would race with a log that leaves
             return self._ids[partition]
         with self._storage.io(f"read the topic id of {partition}"):
             metadata = PartitionMetadataFile.read(

@@ -1,14 +1,27 @@
 """What the state remembers about topics beside their records, and how configurations add up."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
 from headrace.cluster.broker import BrokerConfig
 from headrace.cluster.credential import credential_problem
+from headrace.cluster.entity import decode_entity, encode_entity, entity_path
 from headrace.cluster.quota import ClientQuota, altered, quota_problem
 from headrace.cluster.state import ClusterState, Put, Remove
-from headrace.cluster.topic import PartitionRecord, TopicRecord
+from headrace.cluster.store import (
+    MAX_NODE_BYTES,
+    MAX_PATH_BYTES,
+    Node,
+    check_data,
+    check_path,
+    node_path,
+    path_parts,
+)
+from headrace.cluster.term import term_holder
+from headrace.cluster.topic import PartitionRecord, TopicRecord, random_topic_id
+from headrace.model.error import InvalidArgument
 from headrace.model.ids import BrokerId, TopicId
 
 
@@ -132,3 +145,59 @@ def test_a_password_is_hashed_often_enough_and_not_too_often(iterations: int, fi
     assert (credential_problem("anna", "SCRAM-SHA-256", iterations) is None) is fits
     assert credential_problem("", "SCRAM-SHA-256", iterations) is not None
     assert credential_problem("anna", "PLAIN", iterations) is not None
+
+
+# Nodes.
+
+
+def test_a_partition_that_moves_survives_its_node() -> None:
+    moving = PartitionRecord(
+        replicas=(BrokerId(1), BrokerId(2)),
+        leader=BrokerId(1),
+        isr=(BrokerId(1),),
+        adding=(BrokerId(2),),
+        removing=(BrokerId(1),),
+    )
+    record = replace(topic("a"), partitions=(moving, *topic("a").partitions))
+
+    assert decode_entity(Node(entity_path(record), encode_entity(record), 0, False)) == record
+    assert not record.internal
+    assert record.replication_factor == 2
+
+
+def test_a_path_has_a_kind_and_a_name() -> None:
+    longest = "/kind/" + "n" * (MAX_PATH_BYTES - 6)
+
+    assert check_path(longest) == ("kind", longest[6:])
+    for path in (longest + "n", "kind/name", "/kind", "/kind/", "//name", "/a/b/c", "/kind/ü"):
+        with pytest.raises(InvalidArgument):
+            check_path(path)
+
+
+def test_a_node_has_a_limit() -> None:
+    check_data("/kind/name", b"." * MAX_NODE_BYTES)
+    with pytest.raises(InvalidArgument):
+        check_data("/kind/name", b"." * (MAX_NODE_BYTES + 1))
+
+
+def test_the_names_of_a_node_may_hold_anything() -> None:
+    parts = ("a/b", "c,d", "", "ü")
+
+    assert path_parts(node_path("kind", *parts)) == parts
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b'{"broker":"x"}', b"7", b"[]"])
+def test_a_term_that_cannot_be_read_has_no_holder(data: bytes) -> None:
+    assert term_holder(Node("/controller/x", data, 0, True)) is None
+
+
+def test_the_holder_of_a_term_is_a_broker() -> None:
+    assert term_holder(None) is None
+    assert term_holder(Node("/controller/x", b'{"broker":7}', 0, True)) == 7
+
+
+def test_ids_of_topics_can_be_written_on_a_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [UUID(int=0), UUID(int=1), UUID(bytes=b"\xf8" + bytes(15)), UUID(int=2)]
+    monkeypatch.setattr("headrace.cluster.topic.uuid4", lambda: made.pop(0))
+
+    assert random_topic_id() == UUID(int=2), "neither Kafka's own ids, nor one with a dash in front"

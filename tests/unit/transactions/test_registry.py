@@ -342,6 +342,19 @@ class TestRestart:
         assert len(coordinator.registry) == 0
         assert coordinator.registry.tick(coordinator.now_ms + 60_000) == []
 
+    def test_a_snapshot_is_what_a_restart_finds(self, coordinator):
+        owner = coordinator.init()
+        coordinator.init(resume=(owner.producer_id, owner.producer_epoch))
+        coordinator.registry.init_producer_id(
+            "t", InitProducerId(transactional_id="new", timeout_ms=1), 0
+        )
+
+        before = coordinator.registry.snapshot()
+        coordinator.restart()
+
+        assert list(before) == ["pay"], "an append under way may fail"
+        assert coordinator.registry.snapshot() == before
+
     def test_a_damaged_record_is_not_skipped(self, coordinator):
         with pytest.raises(CorruptLog):
             coordinator.registry.load([(b"\x00\x00\x00\x03pay", b"\x00\x01")], 0)

@@ -92,7 +92,14 @@ class TransactionCoordinator:
             config=self._config,
             now_ms=self._host.clock.wall_ms(),
         )
-        return TransactionShard(self._host, self.markers, partition, registry)
+        return TransactionShard(self._host, self.markers, partition, registry, self._reload)
+
+    def _reload(self, shard: TransactionShard) -> None:
+        """Load a lost shard again from its log, unless that has happened, or must not."""
+        index = shard.partition.name.partition
+        if self._shards.get(index) is shard and shard.reloadable:
+            del self._shards[index]
+            self.load([shard.partition])
 
     def unload(self, index: int) -> None:
         """Stop serving a shard: another broker leads it, and continues what was begun."""
@@ -139,8 +146,7 @@ class TransactionCoordinator:
         if shard is None:
             raise TransactionRefusal(TransactionError.NOT_COORDINATOR)
         if shard.reloadable:
-            del self._shards[index]
-            self.load([shard.partition])
+            self._reload(shard)
             raise TransactionRefusal(TransactionError.COORDINATOR_LOAD_IN_PROGRESS)
         if shard.lost:
             raise TransactionRefusal(TransactionError.COORDINATOR_NOT_AVAILABLE)

@@ -15,6 +15,9 @@ marker is retried until it is written.
 Rule 4: after an append or a sync that failed in an unknown way it is open what a restart will
 read. The shard is lost: it changes nothing and answers nothing from then on. A full disk is not
 such a failure: the log made sure that nothing was kept.
+Rule 5: a shard that was lost because other replicas did not have its records in time, while this
+broker goes on leading, is loaded again: the log has what counts. By itself, since transactions of
+producers that are gone must end, too.
 """
 
 import asyncio
@@ -35,6 +38,7 @@ from headrace.model.error import (
     InvalidProducerEpoch,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
+    NotLeader,
     StorageError,
 )
 from headrace.model.ids import BrokerId, TopicPartition
@@ -53,6 +57,7 @@ log = structlog.get_logger(__name__)
 # A marker or a record takes some 30 µs; very many of them must not stop the loop.
 _MARKERS_PER_TURN = 100
 _EFFECTS_PER_TURN = 100
+_RELOAD_SECONDS = 1.0
 
 Decide: TypeAlias = Callable[[TransactionRegistry, Token, int], TransactionEffects]
 """Hands a request to a registry: (registry, token, now) -> effects."""
@@ -62,11 +67,15 @@ class TransactionShard:
     """Decides and appends for the transactional ids of one partition of `__transaction_state`.
 
     Threads: event loop only; replaying runs in a thread.
+
+    Args:
+        reload: loads this shard again, if it is still to be served here (rule 5).
     """
 
     __slots__ = (
         "_host",
         "_markers",
+        "_reload",
         "_timer",
         "_uncommitted",
         "_warned",
@@ -83,6 +92,7 @@ class TransactionShard:
         markers: MarkerWriter,
         partition: Partition,
         registry: TransactionRegistry,
+        reload: "Callable[[TransactionShard], None]",
     ) -> None:
         self.partition = partition
         self.registry = registry
@@ -91,6 +101,7 @@ class TransactionShard:
         self.busy: dict[str, asyncio.Future[None]] = {}
         self._host = host
         self._markers = markers
+        self._reload = reload
         self._timer: asyncio.TimerHandle | None = None
         self._warned: set[int] = set()
         self._uncommitted = False
@@ -128,7 +139,7 @@ class TransactionShard:
 
     @property
     def reloadable(self) -> bool:
-        """Whether only too few replicas in sync caused the loss: the log has what counts."""
+        """Whether only other replicas caused the loss: the log has what counts (rule 5)."""
         return self.lost and self._uncommitted and not self.partition.resigned
 
     def hand_over(self, decide: Decide) -> "asyncio.Future[object]":
@@ -186,9 +197,13 @@ class TransactionShard:
         ours = None if isinstance(error, HeadraceError) else error
         name = str(self.partition.name)
         log.error("transaction_not_appended", shard=name, reason=str(error), exc_info=ours)
-        if not isinstance(error, DiskFull | NotEnoughReplicas):
-            self._uncommitted = isinstance(error, NotEnoughReplicasAfterAppend)
+        if not isinstance(error, DiskFull | NotEnoughReplicas) and not self.lost:
+            # The first failure counts: those that wait behind it only hear of the loss. A leader
+            # that was cut off does not lead for now, and may lead again in the same epoch.
+            self._uncommitted = isinstance(error, NotEnoughReplicasAfterAppend | NotLeader)
             self.lose()
+            if self._uncommitted:
+                self._host.loop.call_later(_RELOAD_SECONDS, self._reload, self)
         _release(self.registry.reject(effects, self._now_ms).replies)
 
     def _when_synced(

@@ -186,7 +186,7 @@ class MetadataApplier:
         target = self._target
         target.settings.set_dynamic(self._controller.state.dynamic_configs(target.settings.node_id))
         for directory in target.storage.directories:
-            directory.configure_all()
+            directory.configure()
         # A topic's settings that have no value of their own follow the broker's.
         for partition in target.topics.partitions():
             partition.apply_config()

@@ -18,13 +18,18 @@ from uuid import UUID
 
 import structlog
 
+from headrace.broker.replica.log_moves import LogMoves
 from headrace.cluster.topic import TopicRecord
 from headrace.log.log_directory import LogDirectory
+from headrace.log.log_move import settle_half_moves, take_futures
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.model.error import DiskFull, StorageError
+from headrace.model.error import DiskFull, InvalidArgument, StorageError
 from headrace.model.ids import BrokerId, TopicId, TopicPartition
 
 log = structlog.get_logger(__name__)
+
+# A client that may alter the cluster can choose for topics that will never exist.
+_MOST_CHOSEN = 100_000
 
 # A log, and the topic that it is deleted with.
 Doomed = tuple[TopicPartition, TopicId]
@@ -39,18 +44,27 @@ class Compaction(Protocol):
     def deleting(self, *partitions: TopicPartition) -> AbstractContextManager[None]:
         """Keep compaction off partitions while they are deleted, and forget them afterwards."""
 
+    def moving(
+        self, partition: TopicPartition, source: LogDirectory, target: LogDirectory
+    ) -> AbstractContextManager[None]:
+        """Keep compaction off a log while it goes on in another directory (`LogMoves`)."""
+
 
 class LogStorage:
     """The log directories of a broker.
 
     Attributes:
         directories: those that are open, in the order of `log.dirs`; none before `add`.
+        moves: the logs that move between them.
     """
 
     def __init__(self, node_id: BrokerId, compaction: Compaction) -> None:
         self.directories: list[LogDirectory] = []
         self._node_id = node_id
         self._compaction = compaction
+        self.moves = LogMoves(compaction)
+        # Where logs go that are not made yet, if an administrator has chosen.
+        self._chosen: dict[TopicPartition, LogDirectory] = {}
         # Logs to delete, and those of the round that runs now (rule 3). Only the loop changes them.
         self._doomed: dict[Doomed, None] = {}
         self._deleting: dict[Doomed, None] = {}
@@ -91,6 +105,10 @@ class LogStorage:
             return None
         try:
             return directory.get(name)
+        except InvalidArgument:
+            # It has just moved to another directory, or is being deleted.
+            moved = self._serving(name, topic_id)
+            return None if moved in (None, directory) else self.log_of(name, topic_id)
         except StorageError as error:
             if isinstance(error, DiskFull):
                 self._unopened[name] = None
@@ -109,14 +127,41 @@ class LogStorage:
         return self._directory_with(name, topic_id)
 
     def _directory_with(self, name: TopicPartition, topic_id: TopicId) -> LogDirectory | None:
-        for directory in self.directories:
-            if (
-                name in directory
-                and (directory, name) not in self._stale
-                and _topic_id(directory, name) in (topic_id, _UNREADABLE)
-            ):
-                return directory
-        return None
+        while True:
+            moved = self.moves.ended
+            for directory in self.directories:
+                if (
+                    name in directory
+                    and (directory, name) not in self._stale
+                    and _topic_id(directory, name) in (topic_id, _UNREADABLE)
+                ):
+                    return directory
+            if moved == self.moves.ended:
+                return None
+            # It may have moved from a directory not looked at to one that was.
+
+    def move(self, name: TopicPartition, topic_id: TopicId, target: LogDirectory) -> bool:
+        """Begin to move a log to another directory. In a thread.
+
+        Returns:
+            False when there is no such log: it is made in this directory, if it is made later.
+
+        Raises:
+            StorageError: one of the two directories has failed, or the target is full.
+        """
+        if target.offline is not None:
+            raise target.offline
+        source = self._serving(name, topic_id)
+        if source is None:
+            self.choose(name, target)
+            return False
+        self.moves.request(source.get(name), source, target)
+        return True
+
+    def choose(self, name: TopicPartition, target: LogDirectory) -> None:
+        """Make a log in this directory when it is made; forgotten with a restart."""
+        if len(self._chosen) < _MOST_CHOSEN:
+            self._chosen[name] = target
 
     def lacks(self, record: TopicRecord) -> bool:
         """Return whether a log of this topic that belongs here is missing."""
@@ -147,8 +192,10 @@ class LogStorage:
             if any(name in directory for name in strays):
                 raise DiskFull("the logs of an earlier topic of this name could not be renamed")
         self._forget_stale()
-        for directory, indexes in self._spread(missing):
+        for directory, indexes in self._spread(record.name, missing):
             directory.create_all(record.name, indexes, record.topic_id)
+        for index in missing:
+            self._chosen.pop(TopicPartition(record.name, index), None)
 
     def sync_new(self) -> None:
         """Let threads make the logs durable that were made since the last call."""
@@ -181,6 +228,10 @@ class LogStorage:
         on a full disk there is `doom_undeleted`.
         """
         doomed = list(logs)
+        with self.moves.forbidden(*(name for name, _ in doomed)):
+            self._delete(doomed)
+
+    def _delete(self, doomed: list[Doomed]) -> None:
         for directory in self.directories:
             names = [
                 name
@@ -234,6 +285,7 @@ class LogStorage:
                 "touched: check zookeeper.connect, or log.dirs of a broker alone",
             )
             return
+        unfinished = settle_half_moves(self.directories)
         strays: dict[LogDirectory, list[TopicPartition]] = {each: [] for each in self.online}
         homes: dict[TopicPartition, list[LogDirectory]] = {}
         for directory in strays:
@@ -249,6 +301,18 @@ class LogStorage:
         for directory, names in strays.items():
             self._set_aside(directory, names)
         self._forget_stale()
+        for name, target in [*unfinished, *take_futures(self.online)]:
+            self._move_again(name, target)
+
+    def _move_again(self, name: TopicPartition, target: LogDirectory) -> None:
+        homes = (each for each in self.directories if name in each)
+        source = next((each for each in homes if (each, name) not in self._stale), None)
+        if source is None:
+            return
+        try:
+            self.moves.request(source.get(name), source, target)
+        except StorageError as error:
+            log.error("log_move_not_begun", partition=str(name), reason=str(error))
 
     def open_logs(self, topics: Mapping[str, TopicRecord]) -> None:
         """Open, at the start, the logs of topics that have a replica here; those that do not open
@@ -281,7 +345,7 @@ class LogStorage:
         for name in strays:
             log.warning("stray_log", partition=str(name), path=str(directory.path))
         try:
-            with self._compaction.deleting(*strays):
+            with self.moves.forbidden(*strays), self._compaction.deleting(*strays):
                 directory.set_aside(*strays)
         except StorageError as error:
             log.error("strays_not_renamed", count=len(strays), reason=str(error))
@@ -310,13 +374,15 @@ class LogStorage:
             and self._node_id in topic.partitions[name.partition].replicas
         )
 
-    def _spread(self, indexes: Iterable[int]) -> list[tuple[LogDirectory, list[int]]]:
-        """Give each new log to the directory that has the fewest."""
+    def _spread(self, topic: str, indexes: Iterable[int]) -> list[tuple[LogDirectory, list[int]]]:
+        """Give each new log to the directory that was chosen, or to the one that has the fewest."""
         shares: list[tuple[LogDirectory, list[int]]] = [(each, []) for each in self.online]
         if not shares:
             raise StorageError("every log directory is offline: nothing can be created")
         for index in indexes:
-            _, share = min(shares, key=lambda each: each[0].log_count + len(each[1]))
+            chosen = self._chosen.get(TopicPartition(topic, index))
+            open_ = [each for each in shares if each[0] is chosen] or shares
+            _, share = min(open_, key=lambda each: each[0].log_count + len(each[1]))
             share.append(index)
         return shares
 

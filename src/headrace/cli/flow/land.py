@@ -11,6 +11,7 @@ from headrace.cli.terminal.option import (
     TracebackOption,
     VerboseOption,
     bootstrap_servers,
+    kafka_pairs,
 )
 from headrace.cli.terminal.pair import parse_pairs
 from headrace.flow.error import FlowError
@@ -75,7 +76,7 @@ def land(
     from headrace.cli.flow.flow_run import Execution, RunOptions, is_first_run, log_file, started
     from headrace.spark.source.offset_finder import check_there
 
-    texts = parse_pairs(pairs, "-X")
+    texts = kafka_pairs(parse_pairs(pairs, "-X"))
     if audit is not None:
         texts["audit"] = "on" if audit else "off"
     landing = Landing(

@@ -14,6 +14,7 @@ from typing import Any
 
 from headrace.flow.error import FlowError
 from headrace.flow.execution.failure import failure_of
+from headrace.flow.plan.client_option import with_login
 from headrace.flow.plan.plan import Plan
 from headrace.flow.plan.setting import is_setting, nearest_setting
 from headrace.model.error import ConfigError, HeadraceError
@@ -81,7 +82,7 @@ def load_program(target: str, given: ProgramArguments) -> LoadedProgram:
         raise FlowError(failure.sentence(target)) from error
     given.check_used(target)
     settings = {**program.plan.settings, **given.settings}
-    return replace(program, plan=replace(program.plan, settings=settings))
+    return replace(program, plan=with_login(replace(program.plan, settings=settings)))
 
 
 def _load(target: str, given: ProgramArguments) -> LoadedProgram:

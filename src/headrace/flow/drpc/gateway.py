@@ -9,6 +9,7 @@ and 421 refuse what a page of another site makes a browser send; see `browser_gu
 """
 
 import threading
+from collections.abc import Mapping
 from typing import cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -55,6 +56,7 @@ class Gateway:
     It has no login: let it listen where only trusted clients reach it.
 
     Args:
+        settings: of its clients, such as sasl.username.
         timeout_seconds: how long a call waits unless its request sets `timeout`.
         most_connections: served at once; further ones get 503.
     """
@@ -65,10 +67,11 @@ class Gateway:
         port: int,
         *,
         brokers: str,
+        settings: Mapping[str, str] | None = None,
         timeout_seconds: float = 10.0,
         most_connections: int = MOST_CONNECTIONS,
     ) -> None:
-        self._clients = _Clients(brokers)
+        self._clients = _Clients(brokers, settings or {})
 
         class Handler(_GatewayHandler):
             clients = self._clients
@@ -94,8 +97,9 @@ class Gateway:
 class _Clients:
     """The clients of all functions that were called; each is created at the first call."""
 
-    def __init__(self, brokers: str) -> None:
+    def __init__(self, brokers: str, settings: Mapping[str, str]) -> None:
         self._brokers = brokers
+        self._settings = dict(settings)
         self._clients: dict[str, DrpcClient] = {}
         self._lock = threading.Lock()
 
@@ -106,9 +110,11 @@ class _Clients:
                 return client
             if len(self._clients) >= _MOST_FUNCTIONS:
                 raise DrpcBusy(f"{_MOST_FUNCTIONS} functions are called through here already")
-            if not FunctionTopics(function).exists(self._brokers):
+            if not FunctionTopics(function).exists(self._brokers, settings=self._settings):
                 raise UnknownFunction(f"there is no function {function}")
-            client = self._clients[function] = DrpcClient(function, brokers=self._brokers)
+            client = self._clients[function] = DrpcClient(
+                function, brokers=self._brokers, settings=self._settings
+            )
             return client
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ import copy
 from dataclasses import replace
 from typing import Any, Final
 
+from headrace.flow.plan.client_option import client_options, without_java
 from headrace.flow.plan.grouping import PartialKey
 from headrace.flow.plan.plan import Kind, Latency, Plan, PlanComponent
 from headrace.flow.plan.setting import prefixed
@@ -34,8 +35,9 @@ def with_source_options(plan: Plan) -> Plan:
 
 
 def sink_options(plan: Plan) -> dict[str, str]:
-    """Return the options of the plan's sink."""
-    options = prefixed(plan.settings, "sink.")
+    """Return the options of the plan's sink: `kafka.*` of all clients, then those of `sink.*`."""
+    own = without_java(prefixed(plan.settings, "sink."))
+    options = {**client_options(plan.settings), **own}
     if replay_may_differ(plan):
         options = with_defaults(options, {"replayMayDiffer": "true"})
     return options

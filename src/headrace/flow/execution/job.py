@@ -13,6 +13,7 @@ from headrace.flow.execution.session_tuning import tuned
 from headrace.flow.execution.skip_unfinished import skip_unfinished
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.check_plan import check_plan
+from headrace.flow.plan.client_option import with_login
 from headrace.flow.plan.plan import Guarantee, Latency, Plan
 from headrace.flow.plan.stage import stage_layout
 from headrace.flow.plan.work import Work
@@ -53,7 +54,7 @@ def start(
             checkpoint; Spark has not started it then.
     """
     check_plan(plan)
-    plan = with_source_options(plan)
+    plan = with_login(with_source_options(plan))
     location = Location.of(checkpoint)
     store = open_store(spark, location, "the checkpoint")
     _check_master(plan, spark)
@@ -109,7 +110,7 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
     """Run a plan as a batch over the records there are now, and return when it is done."""
     from headrace.flow.runtime import chunk_sink
 
-    plan = with_source_options(plan)
+    plan = with_login(with_source_options(plan))
     _check_master(plan, spark)
     with tuned(spark, plan.settings):
         compiled = compile_plan(plan, spark, streaming=False)

@@ -32,6 +32,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "sink.kafka.*": "how records are written: `sink.kafka.transaction.timeout.ms`, for example",
     "sink.sinkIdPrefix": "what the names of the sink's group and transactional id begin with",
     "sink.replayMayDiffer": "whether the last batch may come again with another number of records",
+    "kafka.*": "how all clients of the flow connect and log in: `kafka.sasl.username`",
     "spark.*": "Spark's own settings",
 }
 """Every setting of a plan, as `docs/flow.md` lists them. A `*` stands for any name."""
@@ -153,7 +154,9 @@ def nearest_setting(key: str, more: Iterable[str] = ()) -> str | None:
     """Return the known key that is most similar; a pattern gets the words of this key."""
     words = key.split(".")
     # A short first word decides about a long key: sprak.executor.memory.
-    first = difflib.get_close_matches(words[0], ("spark", "source", "sink"), n=1, cutoff=0.7)
+    first = difflib.get_close_matches(
+        words[0], ("spark", "source", "sink", "kafka"), n=1, cutoff=0.7
+    )
     guess = ".".join([*first, *words[1:]])
     if first and is_setting(guess):
         return guess

@@ -20,6 +20,7 @@ from headrace.client.settings import CLIENT_CONFIG
 from headrace.config.properties import read_properties
 from headrace.flow.error import FlowError
 from headrace.flow.execution.job import start
+from headrace.flow.plan.client_option import KAFKA, client_of
 from headrace.flow.plan.grouping import All, Custom, Shuffle
 from headrace.flow.plan.plan import DEFAULT_STREAM, Input, Kind, Plan, PlanComponent
 from headrace.flow.runtime.record import RECORD_FIELDS
@@ -210,9 +211,12 @@ class SamzaJob:
         return partitions
 
     def _client(self, system: str) -> dict[str, str]:
-        keys = self.config.consumer[system].items()
-        kept = {key: text for key, text in keys if key in CLIENT_CONFIG}
-        return {**kept, "bootstrap.servers": self.config.brokers[system]}
+        config = self.config
+        login = {**config.producer[system], **config.consumer[system]}
+        if config.brokers[system] == self.brokers and not _secured(login):
+            login |= client_of(config.settings, self.brokers)
+        kept = {key: text for key, text in login.items() if key in CLIENT_CONFIG}
+        return {**kept, "bootstrap.servers": config.brokers[system]}
 
     def _plan(
         self, partitions: dict[str, int], control: ControlTopics, began: CheckpointStart
@@ -240,7 +244,9 @@ class SamzaJob:
         )
         sent = Input(task, DEFAULT_STREAM, Shuffle())
         components["topics"] = PlanComponent("topics", Kind.SINK, RecordSink(), inputs=(sent,))
-        settings = dict(config.settings)
+        target = {**config.consumer[config.target], **config.producer[config.target]}
+        login = {key: text for key, text in target.items() if key in CLIENT_CONFIG}
+        settings = {**config.settings, **{f"{KAFKA}{key}": text for key, text in login.items()}}
         if config.containers is not None:
             settings.setdefault("spark.sql.shuffle.partitions", str(config.containers))
         return Plan(
@@ -269,8 +275,24 @@ class SamzaJob:
             brokers=self.config.brokers[system],
             fields=RECORD_COLUMNS,
             starting=json.dumps(starting),
-            options={f"kafka.{key}": text for key, text in self.config.consumer[system].items()},
+            options={f"{KAFKA}{key}": text for key, text in self._reading(system).items()},
         )
+
+    def _reading(self, system: str) -> dict[str, str]:
+        """Return the settings of a system's consumer. One that says nothing about security has its
+        producer's; a second cluster without any is open, and gets no login of the first."""
+        consumer = dict(self.config.consumer[system])
+        if _secured(consumer):
+            return consumer
+        if _secured(self.config.producer[system]):
+            return {**self.config.producer[system], **consumer}
+        if self.config.brokers[system] != self.brokers:
+            consumer["security.protocol"] = "PLAINTEXT"
+        return consumer
+
+
+def _secured(texts: Mapping[str, str]) -> bool:
+    return any(key.startswith(("security.", "sasl.", "ssl.")) for key in texts)
 
 
 def _spouts(config: JobConfig) -> dict[str, list[InputStream]]:

@@ -28,6 +28,7 @@ from headrace.flow.execution.auditing import audit_options
 from headrace.flow.execution.failure import failure_of
 from headrace.flow.execution.progress_group import group_of
 from headrace.flow.execution.session_tuning import partitioned
+from headrace.flow.plan.client_option import client_of, client_options
 from headrace.flow.sql.catalog import Catalog, StreamDefinition, stream_of
 from headrace.flow.sql.error import SqlError, spark_error
 from headrace.flow.sql.source import quoted, read_frame, to_records
@@ -74,6 +75,7 @@ class Engine:
     Args:
         checkpoints: the folder for the checkpoints of CREATE STREAM AS and INSERT INTO, as a path
             or as a URI such as hdfs://host/sql.
+        client: `kafka.*` options by which all of its clients connect.
         once: run such a query over the records there are, before the next statement begins.
     """
 
@@ -82,6 +84,7 @@ class Engine:
     catalog: Catalog
     checkpoints: str | Path | Location
     once: bool = False
+    client: Mapping[str, str] = field(default_factory=dict)
     queries: dict[str, Any] = field(default_factory=dict)
 
     def run(self, statement: Statement, script: str) -> QueryResult:
@@ -181,7 +184,7 @@ class Engine:
                     rows = read_frame(
                         stream,
                         self.spark,
-                        brokers=self.brokers,
+                        client=self._kafka,
                         streaming=streaming,
                         progress=self._progress(name, count=stream.topic not in counted),
                     )
@@ -191,11 +194,14 @@ class Engine:
         except PySparkException as error:
             raise spark_error(error, script, query.start) from error
 
+    @property
+    def _kafka(self) -> dict[str, str]:
+        return {**client_options(self.client), "kafka.bootstrap.servers": self.brokers}
+
     def _progress(self, name: str | None, *, count: bool) -> dict[str, str]:
         if name is None:
             return {"commitprogress": "false"}
-        client = {"bootstrap.servers": self.brokers}
-        audit = audit_options(name, {}, client) if count else {}
+        audit = audit_options(name, {}, client_of(self.client, self.brokers)) if count else {}
         return {"kafka.group.id": group_of(name), **audit}
 
     def stop(self) -> None:
@@ -261,10 +267,15 @@ class Engine:
         except FlowError as error:
             raise SqlError(str(error), script, query.start) from error
         self._make_topic(stream)
-        options = {"kafka.bootstrap.servers": self.brokers, "topic": stream.topic}
+        options = {**self._kafka, "topic": stream.topic}
         if not frame.isStreaming:
             with partitioned(self.spark):
-                records.write.format("headrace").options(**options).mode("append").save()
+                # One transaction: a task that Spark runs twice adds no rows, and a write that fails
+                # shows none.
+                writer = records.write.format("headrace").options(
+                    **options, guarantee="exactly-once"
+                )
+                writer.mode("append").save()
             return QueryResult(message=f"Written to {stream.name}.")
         if name in self.queries and self.queries[name].isActive:
             raise SqlError(f"this query fills {stream.name} already", script, query.start)
@@ -360,7 +371,7 @@ class Engine:
         return QueryResult(message=f"{stream.name} is dropped; the topic {stream.topic} stays.")
 
     def _make_topic(self, stream: StreamDefinition) -> None:
-        settings = ClientSettings.of({"bootstrap.servers": self.brokers})
+        settings = ClientSettings.of(client_of(self.client, self.brokers))
         with ConnectionPool(settings) as pool:
             topic = NewTopic(stream.topic, stream.partitions or -1)
             for error in Admin(pool).create_topics([topic]).values():

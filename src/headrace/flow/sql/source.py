@@ -14,7 +14,7 @@ def read_frame(
     stream: StreamDefinition,
     spark: Any,
     *,
-    brokers: str,
+    client: Mapping[str, str],
     streaming: bool,
     progress: Mapping[str, str],
 ) -> Any:
@@ -23,12 +23,13 @@ def read_frame(
     A table is always a batch DataFrame: joined with a stream, it is read again for every batch.
 
     Args:
+        client: `kafka.*` options: where the brokers are, and how to log in.
         progress: options of a streaming read: the group for its progress, and the audit.
     """
     streaming = streaming and not stream.table
     reader = (spark.readStream if streaming else spark.read).format("headrace")
     options = {
-        "kafka.bootstrap.servers": brokers,
+        **client,
         "subscribe": stream.topic,
         "startingoffsets": stream.starting if streaming else "earliest",
         **(progress if streaming else {}),

@@ -44,6 +44,10 @@ def _with(entries: tuple[EpochStart, ...], new: EpochStart) -> tuple[EpochStart,
     return (*entries[:kept], new)
 
 
+def _lines(entries: tuple[EpochStart, ...]) -> list[str]:
+    return [f"{entry.epoch} {entry.start_offset}" for entry in entries]
+
+
 class LeaderEpochs:
     """Where each leader epoch of a partition begins.
 
@@ -162,9 +166,13 @@ class LeaderEpochs:
         if self.entries:
             self._replace(())
 
-    def move(self, path: Path) -> None:
-        """Go on at `path`, because the partition's directory was renamed."""
-        self.path = path
+    def copy_to(self, filesystem: FileSystem, path: Path) -> None:
+        """Write all entries into another file, durably, as of now."""
+        write_checkpoint(filesystem, path, _lines(self.entries))
+
+    def move(self, filesystem: FileSystem, path: Path) -> None:
+        """Go on at `path`, because the log has moved; its owner made sure of a copy there."""
+        self._filesystem, self.path = filesystem, path
 
     def _replace(self, entries: tuple[EpochStart, ...]) -> None:
         """Replace the entries, on disk first: a crash never undoes what readers act on."""
@@ -186,8 +194,7 @@ class LeaderEpochs:
                 raise
 
     def _write(self, entries: tuple[EpochStart, ...]) -> None:
-        lines = (f"{entry.epoch} {entry.start_offset}" for entry in entries)
-        write_checkpoint(self._filesystem, self.path, lines)
+        write_checkpoint(self._filesystem, self.path, _lines(entries))
 
     def _load(self) -> tuple[EpochStart, ...]:
         with self._lock:

@@ -84,7 +84,7 @@ def load_log(
 
     Args:
         clean: the directory was closed properly and has not been used since.
-        on_roll: as `PartitionLog` calls it.
+        on_roll: called after each roll, while the log's lock is held: it must not wait.
 
     Raises:
         CorruptLog: synced records are damaged. The directory is offline.
@@ -94,8 +94,7 @@ def load_log(
     with storage.io(f"open {partition}"):
         loader = _Loader(storage, path, config, recovery_point)
         loaded = loader.load(log_start, clean)
-        state = LogState(storage, partition, path, config, loaded)
-        log = PartitionLog(state, on_roll=on_roll)
+        log = PartitionLog(LogState(storage, partition, path, config, loaded, on_roll))
         if loader.repaired:
             log.sync()
             with suppress(DiskFull):  # the next flush writes what saves another recovery
@@ -131,7 +130,7 @@ def new_log(
             snapshots=SnapshotFiles(storage, path, ()),
             new=True,
         )
-        return PartitionLog(LogState(storage, partition, path, config, loaded), on_roll=on_roll)
+        return PartitionLog(LogState(storage, partition, path, config, loaded, on_roll))
 
 
 class _Loader:

@@ -6,7 +6,7 @@ Rule 2: a setting that would write rows differently from what the user expects i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -83,7 +83,7 @@ class SinkOptions:
         replay_may_differ: a replay of the last batch may have another number of records.
     """
 
-    client: dict[str, str]
+    client: dict[str, str] = field(repr=False)
     topic: str | None
     guarantee: SinkGuarantee
     prefix: str

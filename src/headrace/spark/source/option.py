@@ -4,7 +4,7 @@ One default differs: `kafka.isolation.level` is `read_committed`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.audit.record import DEFAULT_BUCKET_MS
@@ -88,7 +88,7 @@ class SourceOptions:
     """
 
     choice: TopicChoice
-    client: Mapping[str, str]
+    client: Mapping[str, str] = field(repr=False)
     read_committed: bool
     starting: OffsetLimit | None
     ending: OffsetLimit | None
