@@ -39,12 +39,14 @@ class MovingLogHistory(LogHistory):
         move = self._current()
         move.begin()
         before = (self._log.log_start_offset, self._log.log_end_offset)
+        aborted = self._log.aborted_transactions(*before)
         done = move.exchange()
         if done:
             self.trace.append(f"  moved to {move.target.path}")
             self._move, self._directory = None, move.target
             self.moved += 1
         assert before == (self._log.log_start_offset, self._log.log_end_offset)
+        assert aborted == self._log.aborted_transactions(*before)
         assert self._directory.get(PARTITION) is self._log
         assert PARTITION not in self._other()
         self._check_reads()

@@ -4,6 +4,7 @@ import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from threading import Event, Thread
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from headrace.cluster.topic import PartitionRecord, TopicRecord, random_topic_id
 from headrace.log.file_pool import FilePool
 from headrace.log.log_directory import LogDirectory
 from headrace.log.log_move import LogMove
+from headrace.log.partition.log_state import LogState
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.clock import SystemClock
 from headrace.model.error import StorageError
@@ -345,6 +347,53 @@ def test_an_offline_directory_is_refused(disks: Disks, offline: Path) -> None:
         disks.move(B)
 
     assert not disks.moving()
+
+
+def test_appends_during_the_exchange_are_in_the_copy(
+    disks: Disks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    promote = LogMove.promote
+    appended: list[int] = []
+
+    def append_and_promote(move: LogMove, **offsets: int) -> Path:
+        appended.append(disks.log.log_end_offset)
+        disks.append(0)
+        return promote(move, **offsets)
+
+    monkeypatch.setattr(LogMove, "promote", append_and_promote)
+
+    disks.move(B)
+    disks.wait()
+
+    assert disks.home() == B
+    assert appended
+    assert disks.values() == list(range(40 + len(appended)))
+
+
+def test_the_log_that_reaches_further_goes_on_after_a_crash_between_the_renames(
+    disks: Disks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(*_: object, **__: object) -> None:
+        raise StorageError("the power goes here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LogState, "move", cut_off)
+        patched.setattr(LogMove, "demote", lambda move: move._path)
+        disks.move(B)
+        disks.wait()
+    assert CLICKS not in disks.directory(B)
+    disks.append(40)
+    disks.log.sync()
+    disks.storage.moves.stop()
+    disks.disk.crash(Random(1))
+
+    disks.open().set_strays_aside({"clicks": disks.record})
+    disks.wait()
+
+    log = disks.log_of_clicks()
+    log.set_high_watermark(log.log_end_offset)
+    assert disks.values() == list(range(41))
+    assert disks.home() == B, "and the move is begun again"
 
 
 def test_a_look_for_a_log_that_moves_finds_it(disks: Disks) -> None:
