@@ -7,10 +7,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "headrace"
 
-# The pure machines, the log and the fast paths, each with the folders of its tests.
+# The pure machines, the log and the fast paths, each with the folders of its tests. The first
+# pattern that fits a file counts: where the tests of its own do, it names those alone.
 _FILES: dict[str, tuple[str, ...]] = {
     "replication/partition_state.py": ("replication",),
     "replication/divergence.py": ("replication",),
+    "log/partition/admission.py": (
+        "log/partition/test_admission.py",
+        "log/partition/test_appender.py",
+    ),
+    "log/partition/leader_epochs.py": ("log/partition/test_leader_epochs.py",),
+    "log/partition/leftover.py": ("log/partition/test_leftover.py",),
+    "log/partition/plain_append.py": ("log/partition/test_plain_append.py",),
     "log/partition/*.py": ("log/partition", "log/test_full_disk.py"),
     "log/producer/producer_state.py": ("log/producer",),
     "groups/**/*.py": ("groups",),
@@ -21,6 +29,10 @@ _FILES: dict[str, tuple[str, ...]] = {
 
 PROVEN = (
     "replication/",
+    "log/partition/admission.py",
+    "log/partition/leader_epochs.py",
+    "log/partition/leftover.py",
+    "log/partition/plain_append.py",
     "log/producer/",
     "cluster/controller.py",
     "cluster/election.py",
@@ -49,8 +61,10 @@ class Target:
 def targets(only: str = "") -> list[Target]:
     """Return every target whose path contains `only`."""
     found = []
+    seen: set[Path] = set()
     for pattern, tests in _FILES.items():
-        for path in sorted(SOURCE.glob(pattern)):
+        for path in sorted({*SOURCE.glob(pattern)} - seen):
+            seen.add(path)
             if path.name == "__init__.py" or only not in str(path.relative_to(ROOT)):
                 continue
             unit = _nearest_first(path, [*_below(ROOT / "tests" / "unit", tests)])

@@ -36,11 +36,10 @@ def search_timestamp(
         FileNotFoundError: a segment left the log meanwhile; search the new list.
     """
     for segment in segments:
-        if segment.size_bytes == 0 or segment.max_timestamp_ms < timestamp_ms:
-            continue
-        found = _search_segment(segment, timestamp_ms, start)
-        if found.offset >= 0:
-            return found if found.offset < end else _NOTHING
+        if segment.max_timestamp_ms >= timestamp_ms:
+            found = _search_segment(segment, timestamp_ms, start)
+            if found.offset >= 0:
+                return found if found.offset < end else _NOTHING
     return _NOTHING
 
 
@@ -48,7 +47,7 @@ def newest_timestamp(segments: Sequence[Segment], start: int) -> int:
     """Return the greatest timestamp of a record at `start` or behind it, or -1."""
     newest = NO_TIMESTAMP_MS
     for segment in segments:
-        if segment.size_bytes and segment.max_timestamp_ms > newest:
+        if segment.max_timestamp_ms > newest:
             newest = max(newest, _newest_in(segment, start))
     return newest
 

@@ -328,6 +328,14 @@ def test_a_follower_refuses_what_it_has(log: PartitionLog) -> None:
         log.append_as_follower(sample_batch(b"a", base_offset=2, leader_epoch=0))
 
 
+def test_a_follower_knows_the_producers_of_what_it_copies(log: PartitionLog) -> None:
+    batch = sample_batch(b"a", leader_epoch=0, producer_id=1, producer_epoch=0, sequence=0)
+
+    log.append_as_follower(batch)
+
+    assert log.append(batch, 0).duplicate
+
+
 def test_a_follower_copies_a_batch_from_before_there_were_epochs(log: PartitionLog) -> None:
     log.append_as_follower(sample_batch(b"a", leader_epoch=-1))
 

@@ -80,6 +80,7 @@ def test_the_newest_of_many_epochs_is_the_one_that_counts(epochs: LeaderEpochs) 
     assert epochs.entries == ((1, 0), (3, 40), (7, 60))
     epochs.assign(7, 95)
     assert epochs.entries == ((1, 0), (3, 40), (7, 60))
+    assert epochs.latest_epoch == epochs.known_epoch == 7
     assert epochs.end_offset(5, 100) == (3, 60)
     assert epochs.end_offset(7, 100) == (7, 100)
     assert epochs.end_offset(8, 100) == UNKNOWN
@@ -107,6 +108,13 @@ def test_a_new_entry_replaces_those_it_contradicts(
 def test_what_cannot_be_an_epoch_is_refused(epochs: LeaderEpochs, epoch: int, start: int) -> None:
     with pytest.raises(InvalidArgument, match="at least 0"):
         epochs.assign(epoch, start)
+
+
+def test_epoch_zero_may_start_at_offset_zero(disk: CrashDisk, path: Path) -> None:
+    epochs = LeaderEpochs(disk, path)
+    epochs.assign(0, 0)
+    assert epochs.entries == ((0, 0),)
+    assert epochs.end_offset(0, 5) == (0, 5)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +187,16 @@ def test_a_truncation_that_drops_nothing_costs_no_write(
 
     assert disk.calls == calls
     assert epochs.entries == ((1, 7), (3, 40))
+
+
+def test_after_a_move_they_are_written_to_the_new_place(
+    epochs: LeaderEpochs, disk: CrashDisk, path: Path
+) -> None:
+    there = path.with_name("elsewhere")
+    epochs.move(there)
+    epochs.assign(5, 80)
+    assert LeaderEpochs(disk, there).latest_epoch == 5
+    assert LeaderEpochs(disk, path).latest_epoch == 3
 
 
 def test_clearing_forgets_all(epochs: LeaderEpochs, disk: CrashDisk, path: Path) -> None:
