@@ -73,7 +73,11 @@ def code_names(text: str) -> set[str]:
 def _is_module(package: str, name: str) -> bool:
     # Of these, only what names a file or folder is code: `log.dirs` and `spark.master` are keys.
     folder = ROOT / "src" / "headrace" / package
-    return package not in ("log", "spark") or (folder / name).is_dir() or (folder / f"{name}.py").exists()
+    return (
+        package not in ("log", "spark")
+        or (folder / name).is_dir()
+        or (folder / f"{name}.py").exists()
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
