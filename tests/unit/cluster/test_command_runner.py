@@ -195,6 +195,12 @@ def test_a_commit_may_be_full_to_the_last_byte(more: int, pieces: list[tuple[int
     assert _pieces([write_of(size) for size in sizes]) == pieces
 
 
+def test_every_commit_has_the_same_limit() -> None:
+    half = _COMMIT_BYTES // 2
+    sizes = (half, _COMMIT_BYTES - half, half + 1, _COMMIT_BYTES - half)
+    assert _pieces([write_of(size) for size in sizes]) == [(0, 2), (2, 3), (3, 4)]
+
+
 def test_a_write_that_is_too_large_goes_alone_and_none_make_no_commit() -> None:
     large = write_of(_COMMIT_BYTES * 2)
     assert _pieces([large, large]) == [(0, 1), (1, 2)]

@@ -159,6 +159,11 @@ class TestAbandon:
 
         assert (plan.changes, plan.outcomes) == ([], {})
 
+    def test_a_partition_that_has_no_one_in_sync_stays(self, state):
+        put(state, PartitionRecord(replicas=(1, 3), leader=3, isr=(3,)))
+
+        assert abandon(state, [ORDERS], 1, {2, 4}).changes == []
+
 
 class TestElectLeaders:
     def test_all_finds_those_that_can_move(self, state):

@@ -60,10 +60,11 @@ def test_neighbours_on_the_ring_are_on_different_racks():
 def test_after_all_followers_had_their_turn_it_begins_again():
     brokers = dict.fromkeys(range(4))
     rounds = [
-        place(brokers, partitions=4, replication_factor=3, start=start) for start in (0, 4, 8, 12)
+        place(brokers, partitions=4, replication_factor=3, start=4 * each) for each in range(5)
     ]
 
-    assert rounds[0] == rounds[3]
+    assert rounds[0] == rounds[3] == [(0, 1, 2), (1, 2, 3), (2, 3, 0), (3, 0, 1)]
+    assert rounds[1] == rounds[4]
     assert [first[0] for first in rounds[:3]] == [(0, 1, 2), (0, 2, 3), (0, 3, 1)]
 
 
@@ -72,6 +73,13 @@ def test_a_second_replica_on_a_rack_comes_only_when_all_racks_have_one():
 
     for replicas in place(racks, partitions=8, replication_factor=2):
         assert 4 in replicas
+
+
+def test_replicas_are_divided_evenly_between_the_racks():
+    racks = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "b"}
+
+    for replicas in place(racks, partitions=12, replication_factor=4):
+        assert Counter(racks[broker] for broker in replicas) == {"a": 2, "b": 2}
 
 
 @pytest.mark.parametrize(("partitions", "start"), [(-1, 0), (1, -1)])

@@ -669,7 +669,7 @@ def test_static_members_of_which_none_is_back_keep_their_places(shard: GroupShar
     one_member(shard, instance_id="i", rebalance_timeout_ms=2_000)
     member = shard.answer(join(shard, instance_id="i", rebalance_timeout_ms=2_000))
     newcomer = shard.answer(join(shard, require_member_id=True)).member_id
-    join(shard, newcomer, require_member_id=True)
+    join(shard, newcomer, require_member_id=True, rebalance_timeout_ms=2_000)
     leave(shard, LeavingMember(member_id=newcomer))
     shard.advance(3_000)
 

@@ -52,14 +52,15 @@ def last_records(shard: GroupShard) -> list[Any]:
 
 def test_a_join_that_was_not_written_leaves_the_group_as_it_was(shard: GroupShard) -> None:
     consumer_beat(shard, "a")
-    before = group(shard).image.copy()
+    image = group(shard).image
+    before = dict(image.target), dict(image.regexes), image.epoch
 
     shard.fail_appends = True
     consumer_beat(shard, "b", subscribed_topic_regex="c.*")
     shard.fail_appends = False
 
     after = group(shard).image
-    assert (after.target, after.regexes, after.epoch) == (before.target, {}, before.epoch)
+    assert (after.target, after.regexes, after.epoch) == before
     written = len(shard.log)
     for _ in range(3):
         shard.advance(SESSION_MS - 1)
