@@ -193,7 +193,7 @@ def test_after_a_move_they_are_written_to_the_new_place(
     epochs: LeaderEpochs, disk: CrashDisk, path: Path
 ) -> None:
     there = path.with_name("elsewhere")
-    epochs.move(there)
+    epochs.move(disk, there)
     epochs.assign(5, 80)
     assert LeaderEpochs(disk, there).latest_epoch == 5
     assert LeaderEpochs(disk, path).latest_epoch == 3
