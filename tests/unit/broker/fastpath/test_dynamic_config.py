@@ -298,6 +298,9 @@ def test_every_other_setting_that_may_change_is_read_again(tmp_path: Path) -> No
                 "num.recovery.threads.per.data.dir"
             ],
             "producer.id.expiration.ms": lambda: broker.settings["producer.id.expiration.ms"],
+            "replica.alter.log.dirs.io.max.bytes.per.second": lambda: broker.settings[
+                "replica.alter.log.dirs.io.max.bytes.per.second"
+            ],
         }
 
     values = {"log.cleaner.dedupe.buffer.size": "2097152"}

@@ -56,6 +56,7 @@ def test_values_are_written_once_and_together(engine: Engine) -> None:
 def test_a_streaming_query_has_a_cap_per_batch() -> None:
     session = Frame()
 
-    read_frame(_VIEWS, session, brokers="b:9092", streaming=True, progress={})
+    client = {"kafka.bootstrap.servers": "b:9092"}
+    read_frame(_VIEWS, session, client=client, streaming=True, progress={})
 
     assert session.given["maxOffsetsPerTrigger"] == "1000000"
