@@ -1,0 +1,131 @@
+"""The copy of a log in another directory, when the log changes at the worst moment."""
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from headrace.cluster.topic import random_topic_id
+from headrace.log.log_directory import LogDirectory
+from headrace.log.log_move import LogMove
+from headrace.model.error import DiskFull
+from headrace.model.ids import TopicPartition
+from headrace.model.topic_config import LogConfig
+from headrace.records.batch import iter_batches
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.disk_fault import Fault
+from testkit.sample.batch import sample_batch
+
+CLICKS = TopicPartition("clicks", 0)
+A, B = Path("/a"), Path("/b")
+KIB = 1024
+
+
+class Moving:
+    """A log in one directory, and its move to another one."""
+
+    def __init__(self) -> None:
+        self.disk = CrashDisk()
+        self.source, self.target = self._open(A), self._open(B)
+        self.log = self.source.create(CLICKS, random_topic_id())
+        self.move = LogMove(self.source, self.target, self.log)
+
+    def _open(self, path: Path) -> LogDirectory:
+        return LogDirectory.open(
+            path,
+            cluster_id="t",
+            filesystem=self.disk,
+            configs=lambda topic: LogConfig(),
+            background=False,
+        )
+
+    def append(self, count: int, *, size: int = 1000, tag: bytes = b"", epoch: int = 0) -> None:
+        for number in range(count):
+            self.log.append(sample_batch(b"%s%06d" % (tag, number) + b"x" * size), epoch)
+        self.log.set_high_watermark(self.log.log_end_offset)
+
+    def copy_all(self) -> None:
+        while self.move.copy(1 << 20):
+            pass
+
+    def batches(self) -> list[bytes]:
+        found, at = [], int(self.log.log_start_offset)
+        while at < self.log.log_end_offset:
+            piece = self.log.read(at, 1 << 20)
+            assert piece.file is not None
+            data = piece.file.pread(piece.size, piece.position)
+            batches = list(iter_batches(data))
+            assert batches, f"nothing to read at {at}"
+            for batch in batches:
+                found.append(bytes(batch.buffer[batch.position : batch.end]))
+                at = batch.next_offset
+        return found
+
+
+@pytest.fixture
+def moving() -> Iterator[Moving]:
+    moving = Moving()
+    yield moving
+    moving.source.close()
+    moving.target.close()
+
+
+def test_a_copier_beside_a_truncation_keeps_nothing_that_is_cut(moving: Moving) -> None:
+    moving.append(150, size=10_000, tag=b"old")
+    moving.move.begin()
+    moving.copy_all()
+    copiers: list[Thread] = []
+
+    def copy_meanwhile(*_: object) -> None:
+        copier = Thread(target=moving.move.copy, args=(1,))
+        copiers.append(copier)
+        copier.start()
+        copier.join(timeout=0.2)  # it may wait for the truncation
+
+    moving.source.storage.on_truncation(copy_meanwhile)
+    moving.log.truncate_to(20)
+    for copier in copiers:
+        copier.join()
+    moving.append(200, size=7000, tag=b"new", epoch=1)
+    moving.copy_all()
+    expected = moving.batches()
+
+    assert copiers
+    assert moving.move.exchange()
+    assert moving.batches() == expected
+
+
+def test_what_is_cut_does_not_count_as_copied(moving: Moving) -> None:
+    moving.append(300)
+    moving.move.begin()
+    moving.copy_all()
+
+    moving.log.truncate_to(200)
+
+    assert moving.move.behind_bytes == moving.log.size_bytes
+
+
+def test_a_disk_that_is_full_in_the_exchange_leaves_no_hole_in_the_copy(moving: Moving) -> None:
+    moving.append(300)
+    moving.move.begin()
+    moving.copy_all()
+    name = "00000000000000000000.log"
+    moving.disk.inject(
+        Fault(
+            errno.ENOSPC,
+            lambda call: (
+                call.name == "create" and call.path.name == name and B in call.path.parents
+            ),
+        )
+    )
+
+    with pytest.raises(DiskFull):
+        moving.move.exchange()
+    moving.log.roll()
+    moving.append(10)
+    expected = moving.batches()
+
+    assert moving.move.exchange()
+    assert moving.batches() == expected
