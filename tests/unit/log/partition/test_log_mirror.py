@@ -10,7 +10,9 @@ import pytest
 from headrace.cluster.topic import random_topic_id
 from headrace.log.log_directory import LogDirectory
 from headrace.log.log_move import LogMove
-from headrace.model.error import DiskFull
+from headrace.log.partition import log_state
+from headrace.log.partition.log_slice import LogSlice
+from headrace.model.error import DiskFull, StorageError
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
 from headrace.records.batch import iter_batches
@@ -129,3 +131,56 @@ def test_a_disk_that_is_full_in_the_exchange_leaves_no_hole_in_the_copy(moving: 
 
     assert moving.move.exchange()
     assert moving.batches() == expected
+
+
+@pytest.mark.parametrize("step", ["SegmentList", "Tip", "SnapshotFiles"])
+def test_a_reader_beside_the_exchange_finds_its_records(
+    moving: Moving, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """At each step between the former files and the copies: a reader waits for no lock."""
+    moving.append(30)
+    moving.log.roll()
+    moving.append(30)
+    moving.move.begin()
+    moving.copy_all()
+    made = getattr(log_state, step)
+    found: list[object] = []
+
+    def read() -> None:
+        for offset in (0, 59):
+            try:
+                found.append(moving.log.read(offset, 1000).first_offset)
+            except StorageError as error:
+                found.append(error)
+
+    def read_and_make(*args: object) -> object:
+        reader = Thread(target=read)
+        reader.start()
+        reader.join()
+        return made(*args)
+
+    monkeypatch.setattr(log_state, step, read_and_make)
+
+    assert moving.move.exchange()
+    assert found == [0, 59]
+    assert moving.source.offline is None
+    assert moving.target.offline is None
+
+
+def test_an_error_of_the_former_directory_is_not_laid_to_the_new_one(moving: Moving) -> None:
+    moving.append(30)
+    moving.move.begin()
+    moving.copy_all()
+    failing = Fault(errno.EIO, lambda call: call.name == "pread" and A in call.path.parents)
+
+    def look() -> LogSlice:
+        piece = moving.log.read(0, 1000)
+        assert piece.file is not None
+        if moving.move.exchange() and A in piece.file.path.parents:
+            moving.disk.inject(failing)
+        piece.file.pread(piece.size, piece.position)
+        return piece
+
+    assert moving.log._reader.retrying(look).first_offset == 0
+    assert failing.times == 0
+    assert moving.target.offline is None
