@@ -4,6 +4,7 @@ import errno
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from headrace.cluster.topic import random_topic_id
 from headrace.log.log_directory import LogDirectory
 from headrace.log.log_move import LogMove
 from headrace.log.partition import log_state
+from headrace.log.partition.log_mirror import LogMirror
 from headrace.log.partition.log_slice import LogSlice
 from headrace.model.error import DiskFull, StorageError
 from headrace.model.ids import TopicPartition
@@ -51,6 +53,20 @@ class Moving:
     def copy_all(self) -> None:
         while self.move.copy(1 << 20):
             pass
+
+    def holds_lock(self) -> bool:
+        """Return whether this thread keeps appends off the log."""
+        free: list[bool] = []
+
+        def look() -> None:
+            free.append(self.log._state.lock.acquire(blocking=False))
+            if free[0]:
+                self.log._state.lock.release()
+
+        other = Thread(target=look)
+        other.start()
+        other.join()
+        return not free[0]
 
     def batches(self) -> list[bytes]:
         found, at = [], int(self.log.log_start_offset)
@@ -184,3 +200,69 @@ def test_an_error_of_the_former_directory_is_not_laid_to_the_new_one(moving: Mov
     assert moving.log._reader.retrying(look).first_offset == 0
     assert failing.times == 0
     assert moving.target.offline is None
+
+
+@pytest.mark.parametrize("size", [100 * KIB, 3000 * KIB])
+def test_a_log_that_grows_while_the_disk_works_ends_its_move(
+    moving: Moving, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    promote = LogMove.promote
+    promoted: list[LogMove] = []
+
+    def append_and_promote(move: LogMove, **offsets: int) -> Path:
+        promoted.append(move)
+        moving.append(size // (50 * KIB), size=50 * KIB)
+        return promote(move, **offsets)
+
+    monkeypatch.setattr(LogMove, "promote", append_and_promote)
+    moving.append(30, size=50 * KIB)
+    moving.move.begin()
+    moving.copy_all()
+
+    assert moving.move.exchange()
+    assert len(promoted) == 1, "and is renamed once"
+    assert len(moving.log.segments) == 2, "and is rolled once"
+    assert len(moving.batches()) == 30 + size // (50 * KIB)
+
+
+def test_a_log_that_always_grows_ends_its_move(
+    moving: Moving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time that its end is copied, another 300 KiB have come."""
+    note = LogMirror._note
+    locked = 0
+
+    def note_and_append(mirror: LogMirror, *args: Any) -> None:
+        nonlocal locked
+        note(mirror, *args)
+        if moving.holds_lock():
+            locked += 1
+        else:
+            moving.append(6, size=50 * KIB)
+
+    monkeypatch.setattr(LogMirror, "_note", note_and_append)
+    moving.append(3)
+    moving.move.begin()
+    moving.copy_all()
+
+    assert moving.move.exchange()
+    assert locked == 1
+    assert len(moving.batches()) == moving.log.log_end_offset
+
+
+def test_tries_without_end_do_not_leave_small_segments(
+    moving: Moving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LogMirror, "_try_exchange", lambda *_: ())
+    moving.append(3)
+    moving.move.begin()
+
+    for _ in range(6):
+        moving.append(40, size=50 * KIB)
+        moving.copy_all()
+        assert not moving.move.exchange()
+
+    assert len(moving.log.segments) == 3
+    monkeypatch.undo()
+    assert moving.move.exchange()
+    assert len(moving.batches()) == 243
