@@ -11,7 +11,8 @@ the target (`LogMirror`), while it is used. When the copy is nearly in step, the
 Crash: before 2 the log is where it was, and a start begins a new copy where it finds a `-future`.
 Between 2 and 4 two logs have the name, one of them with the mark: `settle_half_moves` keeps the one
 that reaches further. No sync ends between the two (`LogMirror`, rule 2), so whatever was promised
-lies in both, or in the one that reaches further.
+lies in both, or in the one that reaches further. The other one is deleted if nothing in it is
+missing from the first, and kept as `-stray` if anything is.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +24,7 @@ import structlog
 
 from headrace.log.departed_logs import FUTURE_SUFFIX, other_name
 from headrace.log.log_directory import LogDirectory
+from headrace.log.log_reach import LogReach
 from headrace.log.partition.log_mirror import LogMirror
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
@@ -243,32 +245,42 @@ def _settle(
     partition: TopicPartition, target: LogDirectory, others: Iterable[LogDirectory]
 ) -> bool:
     """Keep one of the logs; return whether that is not the target's."""
-    best, reached = target, (*_reach(target.get(partition)), True)
+    best = target
     rest: list[LogDirectory] = []
     for other in others:
         if other.topic_id(partition) != target.topic_id(partition):
             continue  # of another topic: a stray, which is not ours to judge
-        theirs = (*_reach(other.get(partition)), False)
-        if theirs > reached:
-            best, reached, other = other, theirs, best
+        if LogReach.of(other.get(partition)).is_beyond(LogReach.of(best.get(partition))):
+            best, other = other, best
         rest.append(other)
     for loser in rest:
+        kept = not _holds_all_of(best.get(partition), loser.get(partition))
         _log.info(
             "half_move_settled",
             partition=str(partition),
             served=str(best.path),
-            deleted=str(loser.path),
+            left=str(loser.path),
+            kept_as_stray=kept,
         )
-        loser.delete(partition)
+        if kept:
+            loser.set_aside(partition)
+        else:
+            loser.delete(partition)
     if best is target:
         _remove_mark(target, partition)
     return best is not target
 
 
-def _reach(log: PartitionLog) -> tuple[int, int]:
-    """Return the leader epoch of a log's last record, and the log's end."""
-    end = log.log_end_offset
-    return (log.epochs.epoch_at(end - 1) if end > log.log_start_offset else -1, end)
+def _holds_all_of(best: PartitionLog, other: PartitionLog) -> bool:
+    """Return whether all that a log has lies in another one as well, by offsets and epochs."""
+    end = other.log_end_offset
+    if end <= other.log_start_offset:
+        return True
+    return (
+        best.log_start_offset <= other.log_start_offset
+        and best.log_end_offset >= end
+        and best.epochs.epoch_at(end - 1) == other.epochs.epoch_at(end - 1)
+    )
 
 
 def _is_marked(directory: LogDirectory, partition: TopicPartition) -> bool:

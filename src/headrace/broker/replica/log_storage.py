@@ -22,6 +22,7 @@ from headrace.broker.replica.log_moves import LogMoves
 from headrace.cluster.topic import TopicRecord
 from headrace.log.log_directory import LogDirectory
 from headrace.log.log_move import settle_half_moves, take_futures
+from headrace.log.log_reach import LogReach
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.error import DiskFull, InvalidArgument, StorageError
 from headrace.model.ids import BrokerId, TopicId, TopicPartition
@@ -406,7 +407,10 @@ def _stale_twins(name: TopicPartition, found: list[LogDirectory]) -> list[LogDir
     """Return all but the directory whose log of this partition has the newest leader epoch, and
     of those the highest end."""
     ends = {directory: _end(directory, name) for directory in found}
-    best = max(found, key=ends.__getitem__)
+    best = found[0]
+    for each in found[1:]:
+        if ends[each].is_beyond(ends[best]):
+            best = each
     log.error(
         "partition_in_two_directories",
         partition=str(name),
@@ -416,11 +420,8 @@ def _stale_twins(name: TopicPartition, found: list[LogDirectory]) -> list[LogDir
     return [each for each in found if each is not best]
 
 
-def _end(directory: LogDirectory, name: TopicPartition) -> tuple[int, int]:
-    """Return the leader epoch of a log's last record, and the log's end."""
+def _end(directory: LogDirectory, name: TopicPartition) -> LogReach:
     try:
-        stored = directory.get(name)
+        return LogReach.of(directory.get(name))
     except StorageError:
-        return (-1, -1)
-    end = stored.log_end_offset
-    return (stored.epochs.epoch_at(end - 1) if end > stored.log_start_offset else -1, end)
+        return LogReach(-1, -1)
