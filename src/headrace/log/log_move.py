@@ -28,7 +28,7 @@ from headrace.log.log_reach import LogReach
 from headrace.log.partition.log_mirror import LogMirror
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
-from headrace.model.error import StorageError
+from headrace.model.error import InvalidArgument, StorageError
 from headrace.model.ids import TopicPartition
 
 _log = structlog.get_logger(__name__)
@@ -65,6 +65,11 @@ class LogMove:
         self._mirror: LogMirror | None = None
 
     # -- how far it is
+
+    @property
+    def starts_at_home(self) -> bool:
+        """Whether the log still lies in the directory that it is to move from."""
+        return self.log.path.parent == self.source.path
 
     @property
     def size_bytes(self) -> int:
@@ -143,6 +148,8 @@ class LogMove:
 
     def promote(self, *, log_start: int, recovery_point: int, high_watermark: int) -> Path:
         target, final = self.target, self.target.path / str(self.partition)
+        if not self.starts_at_home:
+            raise InvalidArgument(f"{self.partition} is not in {self.source.path} any more")
         target.expect(
             self.partition,
             log_start=log_start,

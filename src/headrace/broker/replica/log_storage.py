@@ -159,7 +159,7 @@ class LogStorage:
             return False
         if source.offline is not None:
             raise source.offline
-        self.moves.request(source.get(name), source, target)
+        self.moves.request(source.get(name), self.directories, target)
         return True
 
     def choose(self, name: TopicPartition, target: LogDirectory) -> None:
@@ -314,7 +314,7 @@ class LogStorage:
         if source is None:
             return
         try:
-            self.moves.request(source.get(name), source, target)
+            self.moves.request(source.get(name), self.directories, target)
         except StorageError as error:
             log.error("log_move_not_begun", partition=str(name), reason=str(error))
 
