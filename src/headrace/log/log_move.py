@@ -137,6 +137,8 @@ class LogMove:
             if self.done:
                 return
             storage = self.target.storage
+            if self._path != self._future and self.demote() != self._future:
+                return  # half a log must not lie there under a plain name; a start settles it
             storage.files.forget_directory(self._future)
             # An offline or full target keeps it; a start looks at it again.
             with suppress(StorageError), storage.io(f"remove the copy of {self.partition}"):
@@ -150,6 +152,10 @@ class LogMove:
         target, final = self.target, self.target.path / str(self.partition)
         if not self.starts_at_home:
             raise InvalidArgument(f"{self.partition} is not in {self.source.path} any more")
+        if self._path != final:
+            if self.partition in target:
+                raise InvalidArgument(f"{target.path} has another log of {self.partition}")
+            target.departed.clear(self.partition)
         target.expect(
             self.partition,
             log_start=log_start,
@@ -169,9 +175,9 @@ class LogMove:
         with suppress(StorageError), target.storage.io(f"stop the move of {self.partition}"):
             target.storage.files.forget_directory(self._path)
             target.storage.filesystem.replace(self._path, self._future)
+            self._path = self._future
             target.storage.filesystem.sync_directory(target.path)
-        self._path = self._future
-        return self._future
+        return self._path
 
     def exchanged(self) -> None:
         self.done = True
@@ -181,7 +187,8 @@ class LogMove:
             self.source.hand_over(self.partition)
             _remove_mark(self.target, self.partition)
         except StorageError as error:
-            # Its directory is offline. A start finds two logs, and takes the one that goes on.
+            # Its directory is offline, or full (`DepartedLogs.leave`). A start that finds two logs
+            # takes the one that goes on.
             _log.error("moved_log_not_deleted", partition=str(self.partition), reason=str(error))
         _log.info(
             "log_moved",

@@ -1,13 +1,17 @@
 """A log that moves between two directories, one of which refuses: what a start makes of it."""
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from headrace.cluster.topic import random_topic_id
+from headrace.log.departed_logs import DepartedLogs
+from headrace.log.filesystem import Disk
 from headrace.log.log_directory import LogDirectory
 from headrace.log.log_move import LogMove, settle_half_moves
+from headrace.log.partition.log_state import LogState
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.error import StorageError
 from headrace.model.ids import TopicPartition
@@ -106,3 +110,92 @@ def test_what_the_log_that_goes_on_has_as_well_is_deleted(
     assert pair.b.get(CLICKS).log_end_offset == 11
     (left,) = pair.names("a")
     assert left.endswith("-delete")
+
+
+def no_room(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "no room")
+
+
+def test_what_a_full_disk_kept_is_renamed_later(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(DepartedLogs, "rename", no_room)
+        assert pair.move(pair.a, pair.b)
+        pair.a.remove_deleted()
+        assert pair.names("a") == ["clicks-0"]
+
+    pair.a.maintain()
+
+    assert pair.names("a") == []
+    assert pair.a.offline is None
+
+
+@pytest.mark.parametrize("retried", [False, True])
+def test_a_log_moves_back_to_where_something_has_its_name(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, retried: bool
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(DepartedLogs, "rename", no_room)
+        pair.move(pair.a, pair.b)
+    if retried:
+        pair.a.maintain()
+
+    assert pair.move(pair.b, pair.a)
+    pair.a.maintain()
+
+    assert pair.a.offline is None
+    assert pair.a.get(CLICKS) is pair.log
+    assert pair.names("a") == ["clicks-0"], "the new one, and it stays"
+    pair.append(1)
+    pair.restart()
+    assert pair.a.get(CLICKS).log_end_offset == 11
+
+
+def test_a_new_log_gets_the_name_of_what_a_full_disk_kept(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(DepartedLogs, "rename", no_room)
+        pair.move(pair.a, pair.b)
+
+    new = pair.a.create(CLICKS, random_topic_id())
+    pair.a.maintain()
+
+    assert new.log_end_offset == 0
+    assert pair.names("a") == ["clicks-0"]
+
+
+def test_a_directory_that_was_left_there_makes_way(pair: Pair) -> None:
+    left = pair.root / "b" / "clicks-0"
+    left.mkdir()
+    (left / "00000000000000000000.log").write_bytes(b"someone's")
+
+    assert pair.move(pair.a, pair.b)
+
+    assert pair.b.offline is None
+    assert [name.rpartition("-")[2] for name in pair.names("b")] == ["0", "stray"]
+
+
+def test_a_copy_that_could_not_get_its_former_name_again(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exchange fails, and the disk has no room for the name: the next try goes on there."""
+    move = LogMove(pair.a, pair.b, pair.log)
+    move.begin()
+    replace = Disk.replace
+
+    def replace_once(disk: Disk, source: Path, target: Path) -> None:
+        if target.name.endswith("-future"):
+            no_room()
+        replace(disk, source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LogState, "move", refuse)
+        patched.setattr(Disk, "replace", replace_once)
+        with pytest.raises(StorageError):
+            move.exchange()
+
+    assert move.exchange()
+    assert pair.b.offline is None
+    assert pair.b.get(CLICKS) is pair.log

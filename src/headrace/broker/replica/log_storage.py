@@ -159,8 +159,28 @@ class LogStorage:
             return False
         if source.offline is not None:
             raise source.offline
-        self.moves.request(source.get(name), self.directories, target)
+        stored = source.get(name)
+        self._make_way(name, topic_id, target)
+        self.moves.request(stored, self.directories, target)
         return True
+
+    def _make_way(
+        self, name: TopicPartition, topic_id: TopicId | None, target: LogDirectory
+    ) -> None:
+        """Set aside a log that is not served, and kept its name when its disk was full: another one
+        gets that name, and is served.
+
+        Raises:
+            DiskFull: it keeps its name.
+        """
+        if name not in target:
+            return
+        stale = (target, name) in self._stale
+        if stale or _topic_id(target, name) not in (topic_id, _UNREADABLE):
+            self._set_aside(target, [name])
+            self._forget_stale()
+            if name in target:
+                raise DiskFull(f"an older log of {name} could not be renamed: free some space")
 
     def choose(self, name: TopicPartition, target: LogDirectory) -> None:
         """Make a log in this directory when it is made; forgotten with a restart."""
@@ -314,7 +334,9 @@ class LogStorage:
         if source is None:
             return
         try:
-            self.moves.request(source.get(name), self.directories, target)
+            stored = source.get(name)
+            self._make_way(name, source.topic_id(name), target)
+            self.moves.request(stored, self.directories, target)
         except StorageError as error:
             log.error("log_move_not_begun", partition=str(name), reason=str(error))
 
