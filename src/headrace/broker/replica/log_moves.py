@@ -119,7 +119,11 @@ class LogMoves:
         if source is target:
             return True
         move = LogMove(source, target, stored, adopted=self._count)
-        move.begin()
+        try:
+            move.begin()
+        except HeadraceError:
+            move.cancel()  # what there is of a copy; it would be begun again at a start
+            raise
         with self._changed:
             # Nothing but a move changes it, and none of this log is under way.
             moved = not move.starts_at_home

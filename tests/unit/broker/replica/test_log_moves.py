@@ -14,7 +14,7 @@ from headrace.broker.replica.log_moves import LogMoves
 from headrace.cluster.topic import PartitionRecord, TopicRecord, random_topic_id
 from headrace.log.log_move import LogMove
 from headrace.log.partition.log_state import LogState
-from headrace.model.error import StorageError
+from headrace.model.error import DiskFull, StorageError
 from headrace.model.ids import TopicPartition
 from headrace.testing.readiness import wait_until
 from testkit.fault.disk_fault import Call, Fault
@@ -197,6 +197,17 @@ def test_a_disk_that_refuses(disks: Disks, fault: str, monkeypatch: pytest.Monke
     disks.append(41)
     assert disks.values() == list(range(42))
     assert injected.times < 3
+
+
+@pytest.mark.parametrize("written", ["partition.metadata", "unfinished-move"])
+def test_a_target_without_room_to_begin_keeps_nothing(disks: Disks, written: str) -> None:
+    disks.disk.inject(Fault(errno.ENOSPC, lambda call: written in call.path.name))
+
+    with pytest.raises(DiskFull):
+        disks.move(B)
+
+    assert not disks.moving()
+    assert not disks.futures()
 
 
 def test_a_move_out_of_a_full_directory(disks: Disks) -> None:
