@@ -86,7 +86,6 @@ class LogDirectory:
         self._new: list[PartitionLog] = []
         self.departed = DepartedLogs(self._storage, path)
         self._offsets = DirectoryOffsets(filesystem, path)
-        self._arriving: set[TopicPartition] = set()  # copies that are about to be served here
         self.left_futures: list[str] = []
         self._clean = False
         self._threads = recovery_threads or cpu_count() or 1
@@ -365,8 +364,13 @@ class LogDirectory:
     def expect(self, partition: TopicPartition, **offsets: int) -> None:
         """Write down with which offsets a start opens a copy that gets its plain name next."""
         with self._storage.io(f"expect {partition}"), self._saving:
-            self._arriving.add(partition)
             self._offsets.put(partition, **offsets)
+
+    def expect_no_more(self, partition: TopicPartition) -> None:
+        """Forget what was written down for a copy that does not come."""
+        with self._storage.io(f"forget {partition}"), self._saving:
+            if partition in self._offsets.arriving:
+                self._offsets.forget(partition)
 
     def adopt(self, log: PartitionLog, topic_id: TopicId | None) -> None:
         """Serve a log that goes on in this directory."""
@@ -374,7 +378,7 @@ class LogDirectory:
             self._known.add(log.partition)
             self._logs[log.partition] = log
             self._topic_ids.note(log.partition, topic_id)
-            self._arriving.discard(log.partition)
+            self._offsets.arriving.discard(log.partition)
 
     def hand_over(self, partition: TopicPartition) -> None:
         """Delete what is left here of a log that goes on in another directory; on a full disk, what
@@ -428,7 +432,7 @@ class LogDirectory:
 
     def _save(self, saved: SavedOffsets, of: Callable[[PartitionLog], int]) -> None:
         with self._lock:
-            logs, known = list(self._logs.items()), frozenset(self._known | self._arriving)
+            logs, known = list(self._logs.items()), self._known | self._offsets.arriving
         saved.save(known, ((key, of(log)) for key, log in logs))
 
     def maintain(self, *, producer_expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:

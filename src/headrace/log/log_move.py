@@ -145,6 +145,8 @@ class LogMove:
                 if storage.filesystem.exists(self._future):
                     storage.filesystem.remove_tree(self._future)
                     storage.filesystem.sync_directory(self.target.path)
+            with suppress(StorageError):
+                self.target.expect_no_more(self.partition)
 
     # -- `Destination`
 

@@ -177,6 +177,25 @@ def test_a_directory_that_was_left_there_makes_way(pair: Pair) -> None:
     assert [name.rpartition("-")[2] for name in pair.names("b")] == ["0", "stray"]
 
 
+def test_a_cancelled_move_leaves_no_offsets(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that is made there later, and a start, must not find them."""
+    other = pair.b.create(TopicPartition("views", 0), random_topic_id())
+    other.append(sample_batch(b"x"), 0)
+    pair.log.sync()
+    pair.log.delete_records(5)
+    move = LogMove(pair.a, pair.b, pair.log)
+    move.begin()
+    with monkeypatch.context() as patched:
+        patched.setattr(LogState, "move", refuse)
+        with pytest.raises(StorageError):
+            move.exchange()
+    move.cancel()
+
+    for path in (pair.root / "b").glob("*-checkpoint"):
+        assert b"clicks" not in path.read_bytes()
+    assert pair.names("b") == []
+
+
 def test_a_copy_that_could_not_get_its_former_name_again(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
