@@ -195,6 +195,15 @@ def load_kernel() -> None:
     is_sound = kernel.is_sound
 
 
+def load_kernel_for(size_bytes: int) -> None:
+    """Load the kernel, and wait for it, if walking so many bytes without it takes longer than that.
+    Call it in a thread."""
+    if size_bytes > _WORTH_A_KERNEL_BYTES and _inspect is _inspect_slowly:
+        with _waiting:
+            if _inspect is _inspect_slowly:
+                load_kernel()
+
+
 def _is_sound_slowly(batch: memoryview) -> bool:
     _count_bytes(len(batch))
     head = Batch(batch)
@@ -304,6 +313,7 @@ whose head is valid, as long as its head says. A variable: look it up at each ca
 
 _inspect: _Walk = _inspect_slowly
 _loading = Lock()
+_waiting = Lock()
 _walked_bytes = 0
 
 
