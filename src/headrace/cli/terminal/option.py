@@ -10,7 +10,7 @@ from headrace.cli.terminal.pair import parse_pairs
 from headrace.client.java_option import JAVA_KEYS, from_java
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import CLIENT_CONFIG, DEFAULT_BROKERS, ClientSettings
-from headrace.config.client_file import configured_client
+from headrace.config.client_file import CLIENT_CONFIG_VARIABLE, configured_client
 from headrace.spark.kafka_option import IGNORED
 
 BROKERS_VARIABLE = "HEADRACE_BROKERS"
@@ -29,7 +29,8 @@ BrokersOption = Annotated[
         "-b",
         "--brokers",
         metavar="HOST:PORT,...",
-        help=f"Bootstrap brokers; else ${BROKERS_VARIABLE}, else {DEFAULT_BROKERS}.",
+        help=f"Bootstrap brokers; else ${BROKERS_VARIABLE}, else ${CLIENT_CONFIG_VARIABLE}'s,"
+        f" else {DEFAULT_BROKERS}.",
     ),
 ]
 SettingsOption = Annotated[
@@ -42,6 +43,8 @@ VerboseOption = Annotated[
 TracebackOption = Annotated[
     bool, typer.Option("--traceback", help="When the flow fails, print Spark's whole message.")
 ]
+
+_BROKERS = ("bootstrap.servers", "brokers")
 
 
 def bootstrap_servers(brokers: str | None) -> str:
@@ -90,15 +93,20 @@ def client_settings(brokers: str | None, settings: list[str] | None) -> dict[str
 
 
 def kafka_pairs(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the pairs of a flow or a query, with client settings under their names for Spark.
+    """Return the pairs of a query, those of `$HEADRACE_CLIENT_CONFIG` where it has none itself."""
+    return kafka_login() | kafka_names(texts)
 
-    `sasl.username` is written `kafka.sasl.username` there. Those of `$HEADRACE_CLIENT_CONFIG` come
-    first, so that a pair overrides them.
-    """
-    kept = ("bootstrap.servers", "brokers")
-    common = {f"kafka.{key}": text for key, text in login().items() if key not in kept}
-    known = {*CLIENT_CONFIG.keys, *JAVA_KEYS} - {*kept}
-    return common | {f"kafka.{key}" if key in known else key: text for key, text in texts.items()}
+
+def kafka_login() -> dict[str, str]:
+    """Return the client settings of `$HEADRACE_CLIENT_CONFIG`, under their names for Spark."""
+    return {f"kafka.{key}": text for key, text in login().items() if key not in _BROKERS}
+
+
+def kafka_names(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return pairs with client settings under their names for Spark, which writes
+    `kafka.sasl.username` for `sasl.username`."""
+    known = {*CLIENT_CONFIG.keys, *JAVA_KEYS} - {*_BROKERS}
+    return {f"kafka.{key}" if key in known else key: text for key, text in texts.items()}
 
 
 def connect(brokers: str | None, settings: list[str] | None) -> ConnectionPool:
