@@ -9,12 +9,13 @@ PEERS_STAMP := $(VENV)/.peers
 JOBS ?= 2
 SAMPLE ?= 200
 FAULTS ?= 1000
+KILLS ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit mutants check format bench chaos lock clean
+.PHONY: help setup demo test unit mutants check format bench chaos chaos-flow lock clean
 
 help:  ## Show what can be made
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) $(JAVA_STAMP)  ## Create .venv and install everything, once
 
@@ -60,6 +61,9 @@ bench: setup $(PEERS_STAMP)  ## Run the benchmarks and write bench/RESULTS.md
 
 chaos: setup  ## Break a cluster of real processes FAULTS=1000 times and write docs/chaos.md
 	$(PYTHON) tools/chaos $(FAULTS)
+
+chaos-flow: setup $(PEERS_STAMP)  ## Kill executors and drivers of a flow on YARN KILLS=20 times
+	HEADRACE_YARN_KILLS=$(KILLS) $(PYTHON) -m pytest -q tests/driver/test_yarn.py
 
 lock: $(STAMP)  ## Take the newest allowed version of every dependency into requirements.lock
 	tools/lock $(VENV) --upgrade

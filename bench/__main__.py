@@ -24,6 +24,7 @@ SUITES = (
     "fetch_session",
     "broker",
     "cluster",
+    "many_partitions",
     "background",
     "client",
     "client_write",

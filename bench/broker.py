@@ -337,6 +337,16 @@ def topics(pair: Pair, _: Path) -> list[Row]:
         _row(f"create {what}", both, "created", "s", at_most=2),
         _row("the same, until every partition has its leader", both, "led", "s", at_most=2),
         _row(f"delete {what}", both, "deleted", "s", at_most=2),
+        *_many_topics(pair),
+    ]
+
+
+def _many_topics(pair: Pair) -> list[Row]:
+    both = alternate_rounds(pair, topic_admin.measure_many, rounds=ROUNDS, warm_up=False)
+    what = "30 topics of 100 partitions"
+    return [
+        _row(f"create {what}, until every partition has its leader", both, "led", "s"),
+        _row(f"delete {what}", both, "deleted", "s"),
     ]
 
 

@@ -40,7 +40,7 @@ RECORDS = int(2_000_000 * SCALE)
 LATENCY_COUNT = max(200, int(3_000 * SCALE))
 _KILL_WAIT_SECONDS = 120.0
 # A client that looks for the next leader at once: what is measured is how long there is none.
-_IMPATIENT = {
+IMPATIENT = {
     "acks": "all",
     "linger.ms": "0",
     "reconnect.backoff.ms": "20",
@@ -108,8 +108,8 @@ def produce(pair: ClusterPair) -> list[Row]:
         name = f"produce 100-byte records, 3 brokers, 3 replicas, acks={acks}, confluent-kafka"
         cpu_bar = 0.5 if acks == "all" else None
         rows += [
-            _row(name, both, "rate", "records/s", at_least=1.0),
-            _row("the same, CPU of all brokers", both, "cpu", "s/GB", at_most=cpu_bar),
+            row_of(name, both, "rate", "records/s", at_least=1.0),
+            row_of("the same, CPU of all brokers", both, "cpu", "s/GB", at_most=cpu_bar),
         ]
     return rows
 
@@ -127,7 +127,7 @@ def latency(pair: ClusterPair) -> list[Row]:
 
     both = alternate_rounds(pair, measure, rounds=ROUNDS)
     name = "3 replicas, acks=all, one message at a time"
-    return [_row(f"{name}: {each}", both, each, "µs", at_most=0.7) for each in ("p50", "p99")]
+    return [row_of(f"{name}: {each}", both, each, "µs", at_most=0.7) for each in ("p50", "p99")]
 
 
 # -- a leader that dies ------------------------------------------------------------------------
@@ -136,12 +136,12 @@ def latency(pair: ClusterPair) -> list[Row]:
 def failover(pair: ClusterPair) -> list[Row]:
     both = alternate_rounds(pair, _kill_a_leader, rounds=ROUNDS, warm_up=False)
     name = "leader killed, until records that are sent from then on are acknowledged"
-    return [_row(name, both, "seconds", "s", at_most=1.0)]
+    return [row_of(name, both, "seconds", "s", at_most=1.0)]
 
 
 def _kill_a_leader(cluster: Cluster) -> Figures:
     topic = new_topic(cluster, 1, replicas=REPLICAS)
-    producer = Producer({"bootstrap.servers": cluster.address, **_IMPATIENT})
+    producer = Producer({"bootstrap.servers": cluster.address, **IMPATIENT})
     sent_at: list[float] = []
     acknowledged: list[float] = []
 
@@ -187,8 +187,8 @@ def scale(folder: Path) -> list[Row]:
                         rounds[brokers].setdefault(name, []).append(value)
     both = rounds[2], rounds[1]
     return [
-        _row("two brokers (ours) against one (theirs): produce", both, "produced", "records/s"),
-        _row("two brokers (ours) against one (theirs): consume", both, "consumed", "records/s"),
+        row_of("two brokers (ours) against one (theirs): produce", both, "produced", "records/s"),
+        row_of("two brokers (ours) against one (theirs): consume", both, "consumed", "records/s"),
     ]
 
 
@@ -214,7 +214,7 @@ def _write_and_read(cluster: Cluster) -> Figures:
     return {"produced": produced, "consumed": consumed}
 
 
-def _row(
+def row_of(
     name: str,
     both: tuple[Rounds, Rounds],
     figure: str,

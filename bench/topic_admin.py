@@ -14,6 +14,7 @@ from headrace.testing.readiness import wait_until
 _WAIT_SECONDS = 120
 _STANDING = {"topics": 15, "partitions": 100}  # 1,500 logs that are open all the while
 _TOPICS, _PARTITIONS = 100, 4
+_MANY = {"topics": 30, "partitions": 100}
 _ready: set[str] = set()
 _rounds: dict[str, int] = {}
 
@@ -37,6 +38,21 @@ def measure(broker: Broker) -> Figures:
     for deleted in admin.delete_topics(names, operation_timeout=_WAIT_SECONDS).values():
         deleted.result(_WAIT_SECONDS)
     return {"created": created, "led": led, "deleted": time.perf_counter() - start}
+
+
+def measure_many(broker: Broker) -> Figures:
+    """Create 3,000 partitions at once, and delete them again."""
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    number = _rounds[broker.address] = _rounds.get(broker.address, 0) + 1
+    names = [f"many-{number}-{each}" for each in range(_MANY["topics"])]
+    start = time.perf_counter()
+    _create(admin, names, _MANY["partitions"])
+    _await_leaders(admin, names, _MANY["partitions"])
+    led = time.perf_counter() - start
+    start = time.perf_counter()
+    for deleted in admin.delete_topics(names, operation_timeout=_WAIT_SECONDS).values():
+        deleted.result(_WAIT_SECONDS)
+    return {"led": led, "deleted": time.perf_counter() - start}
 
 
 def _create(admin: AdminClient, names: list[str], partitions: int) -> None:

@@ -155,12 +155,18 @@ class Chaos:
 
     def _go_on(self) -> None:
         """Wait until records that are sent from now on are acknowledged, by every partition."""
-        began = time.monotonic()
-        wait_until(
-            self._workload.goes_on(_MORE_RECORDS),
-            what=f"acknowledged records ({self._now})",
-            timeout_seconds=_WAIT_SECONDS,
-        )
+        began, workload = time.monotonic(), self._workload
+        goes_on = workload.goes_on(_MORE_RECORDS)
+        try:
+            wait_until(
+                lambda: workload.has_lost_a_client or goes_on(),
+                what=f"acknowledged records ({self._now})",
+                timeout_seconds=_WAIT_SECONDS,
+            )
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}; {workload}{self._cluster.last_log_lines()}") from None
+        if workload.has_lost_a_client:
+            raise RuntimeError(f"a client ended ({self._now}): {workload.failures}; {workload}")
         self.report.silences.append((time.monotonic() - began, self._now))
 
     # -- whom it hits

@@ -41,13 +41,13 @@ class History:
     """Written to by any thread; checked when all clients have ended.
 
     Attributes:
-        acknowledged: value and where it was said to be.
+        acknowledged: value and where it was said to be, if that was said.
         aborted: values of transactions that were aborted for certain.
         polls: by reader, what it saw in which order.
         delivered: by group, what its members saw.
     """
 
-    acknowledged: list[tuple[str, LogPosition]] = field(default_factory=list)
+    acknowledged: list[tuple[str, LogPosition | None]] = field(default_factory=list)
     aborted: set[str] = field(default_factory=set)
     polls: dict[str, list[tuple[str, LogPosition]]] = field(
         default_factory=lambda: defaultdict(list)
@@ -57,9 +57,11 @@ class History:
     )
     _lock: Lock = field(default_factory=Lock)
 
-    def acknowledge(self, value: str, partition: int, offset: int) -> None:
+    def acknowledge(self, value: str, partition: int, offset: int | None) -> None:
+        """Note that a value is in the log; its producer may not know at which offset."""
+        place = None if offset is None else LogPosition(partition, offset)
         with self._lock:
-            self.acknowledged.append((value, LogPosition(partition, offset)))
+            self.acknowledged.append((value, place))
 
     def abort(self, values: Iterable[str]) -> None:
         with self._lock:
@@ -91,11 +93,12 @@ class History:
         there = {value for value, _ in final}
         for value, place in self.acknowledged:
             if value not in there and value not in self.aborted:
-                yield Anomaly("lost write", f"{value} was acknowledged at {place}")
+                where = "without an offset" if place is None else f"at {place}"
+                yield Anomaly("lost write", f"{value} was acknowledged {where}")
 
     def _inconsistent(self, log: dict[LogPosition, str]) -> Iterable[Anomaly]:
         for value, place in [*self.acknowledged, *self._read()]:
-            found = log.get(place)
+            found = log.get(place) if place is not None else None
             if found is not None and found != value:
                 yield Anomaly("inconsistent offset", f"{place} holds {found} and held {value}")
 

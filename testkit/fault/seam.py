@@ -189,6 +189,7 @@ class Seams:
 
         classic = self._member(topic, "classic")
         steps = [all_seen(classic)]
+        first_assignment = classic.assignment()
         modern = self._member(topic, "consumer")
         steps.append(all_seen(classic, modern))
         self._cluster.broker(victim).kill()
@@ -202,7 +203,8 @@ class Seams:
         classic.close()
         if all(steps):
             return []
-        return [Anomaly("undelivered", f"{len(seen)} of {sent[0]} records of {topic}: {steps}")]
+        what = f"{len(seen)} of {sent[0]} records of {topic}: {steps}"
+        return [Anomaly("undelivered", f"{what}; at first the member had {first_assignment}")]
 
     # -- what administrators ask for
 
@@ -361,6 +363,8 @@ class Seams:
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 200,
             "topic.metadata.refresh.fast.interval.ms": 50,
+            # It looks for a topic that the first broker did not know yet with this interval only.
+            "topic.metadata.refresh.interval.ms": 1000,
             "socket.timeout.ms": 5000,
             "log_level": 0,
         }

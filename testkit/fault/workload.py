@@ -39,6 +39,7 @@ class Workload:
     def __init__(self, servers: str, topic: str, partitions: int, *, rate: int = 500) -> None:
         self.history = History()
         self.failures: list[str] = []
+        self.has_lost_a_client = False
         self.sent = 0
         self._servers = servers
         self._topic = topic
@@ -83,6 +84,7 @@ class Workload:
             work()
         except Exception as error:  # noqa: BLE001 - a client that fails is a finding, too
             self.failures.append(f"{work.__name__}: {error!r}")
+            self.has_lost_a_client = True
 
     def _write(self) -> None:
         producer = Producer(
@@ -121,7 +123,7 @@ class Workload:
         _patiently(lambda: producer.init_transactions(_TRY_SECONDS))
         while not self._stop.is_set():
             self.transactions += 1
-            delivered: list[tuple[str, int, int]] = []
+            delivered: list[tuple[str, int, int | None]] = []
             producer.begin_transaction()
             values = [f"t{self.transactions}-{each}" for each in range(self._partitions)]
             for partition, value in enumerate(values):
@@ -172,6 +174,7 @@ class Workload:
                 idle = message is None
                 if message is not None and message.error() is None:
                     value, partition, offset = _contents(message)
+                    assert offset is not None
                     self.history.deliver("workers", value, partition, offset)
         finally:
             consumer.close()
@@ -240,20 +243,25 @@ class Workload:
                         raise KafkaException(error)
                     continue
                 value, partition, offset = _contents(message)
+                assert offset is not None
                 yield value, LogPosition(partition, offset)
         finally:
             consumer.close()
 
 
-def _contents(message: Message) -> tuple[str, int, int]:
-    value, partition, offset = message.value(), message.partition(), message.offset()
+def _contents(message: Message) -> tuple[str, int, int | None]:
+    """Return value, partition and offset of a message.
+
+    A delivered one may have no offset: librdkafka takes a batch as written when a later one is
+    answered, also when the answer to the batch itself was lost with a connection.
+    """
+    value, partition = message.value(), message.partition()
     assert value is not None
     assert partition is not None
-    assert offset is not None
-    return value.decode(), partition, offset
+    return value.decode(), partition, message.offset()
 
 
-def _note(delivered: list[tuple[str, int, int]], error: object, message: Message) -> None:
+def _note(delivered: list[tuple[str, int, int | None]], error: object, message: Message) -> None:
     if error is None:
         delivered.append(_contents(message))
 

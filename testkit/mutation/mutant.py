@@ -5,8 +5,8 @@ whole number one up and one down, True with False, the negation of what a predic
 statement removed. A mutant replaces one piece of text, so that its difference is a line to read.
 
 Left out, because no test could or should notice them: annotations, docstrings, the text of errors
-and log lines, assertions, `__slots__`, `__repr__`, defaults of arguments and fields,
-the numbers that a module declares, -2 for -1.
+and log lines, assertions (`strict` of zip too), `__slots__`, `__repr__`, defaults of arguments and
+fields, the numbers that a module declares, -2 for -1.
 """
 
 import ast
@@ -184,6 +184,9 @@ def _unseen(node: ast.AST, parent: ast.AST) -> bool:
     match node:
         case ast.JoinedStr() | ast.Assert() | ast.Import() | ast.ImportFrom():
             return True
+        case ast.keyword(arg="strict"):
+            # zip's own assertion
+            return True
         case ast.FunctionDef(name=name):
             return name in _UNSEEN_FUNCTIONS
         case ast.ClassDef(bases=bases):
@@ -196,8 +199,11 @@ def _unseen(node: ast.AST, parent: ast.AST) -> bool:
             return name in _LOGGERS
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Attribute(attr=name)))):
             return name in _LOGGERS
-        case ast.AnnAssign(value=ast.Constant()):
-            return isinstance(parent, ast.ClassDef)
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            declared = isinstance(parent, ast.Module) and name.isupper()
+            return declared or (
+                isinstance(parent, ast.ClassDef) and not isinstance(value, ast.Call)
+            )
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
     return False

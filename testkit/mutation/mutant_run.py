@@ -1,8 +1,9 @@
 """Tests run against mutants, each in a process forked from one that has the slow imports behind it.
 
-The fork has imported the libraries but nothing of this project. In the child an import hook hands
-out the mutated source, and pytest runs in process until the first test fails. So a mutant costs the
-import of what its tests need, and no start of an interpreter; the file on disk is never touched.
+Most are decided by `warm_verdicts`. What that cannot decide is done here, slower. The fork has
+imported the libraries but nothing of this project. In the child an import hook hands out the
+mutated source, and pytest runs in process until the first test fails. So a mutant costs the import
+of what its tests need, and no start of an interpreter. The file on disk is never touched.
 """
 
 import importlib
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from types import CodeType, ModuleType
 
 from testkit.mutation.mutant import Mutant
 from testkit.mutation.target import ROOT, Target
+from testkit.mutation.warm_run import TestsFailed, warm_verdicts
 
 # What takes long to import, and nothing here changes.
 _HEAVY = (
@@ -81,9 +84,8 @@ class MutantRun:
         self._properties = properties
         self._cpu_seconds: dict[tuple[Path, ...], float] = {}
 
-    def check(self, found: Sequence[Target]) -> list[str]:
-        """Run every test without a mutant. Return the targets whose tests fail, or have none."""
-        failed = []
+    def _check(self, found: Sequence[Target]) -> None:
+        """Run every test without a mutant, to know how long it takes."""
         for target in found:
             for tests in (target.unit, target.property if self._properties else ()):
                 key = tuple(sorted(tests))
@@ -92,13 +94,33 @@ class MutantRun:
                 child = _Child(None, target, tests, 0)
                 self._cpu_seconds[key] = child.wait()
                 if child.status != 0:
-                    failed.append(f"{target.name}: its tests fail without a mutant\n{child.output}")
-            if not target.unit:
-                failed.append(f"{target.name}: has no unit tests")
-        return failed
+                    raise TestsFailed(f"{target.name}\n{child.output}")
 
     def verdicts(self, mutants: Sequence[tuple[Target, Mutant]]) -> Iterator[Verdict]:
-        """Yield what became of each mutant, as they end."""
+        """Yield what became of each mutant, as they end. Raises `TestsFailed`."""
+        left: list[tuple[Target, Mutant]] = list(mutants)
+        unfit: list[tuple[Target, Mutant]] = []
+        for stage in ("unit", "property") if self._properties else ("unit",):
+            by_tests: dict[tuple[Path, ...], list[tuple[Target, Mutant]]] = defaultdict(list)
+            for target, mutant in left:
+                tests = target.unit if stage == "unit" else target.property
+                by_tests[tuple(sorted(tests))].append((target, mutant))
+            left = by_tests.pop((), [])
+            for tests, some in by_tests.items():
+                for each in warm_verdicts(some, tests, self._jobs):
+                    target, mutant = some[each.number]
+                    if each.outcome == "unfit":
+                        unfit.append((target, mutant))
+                    elif each.outcome == "survived":
+                        left.append((target, mutant))
+                    else:
+                        yield Verdict(mutant, target, each.outcome, stage)
+        for target, mutant in left:
+            yield Verdict(mutant, target, "survived", "property")
+        self._check(list(dict.fromkeys(target for target, _ in unfit)))
+        yield from self._cold_verdicts(unfit)
+
+    def _cold_verdicts(self, mutants: Sequence[tuple[Target, Mutant]]) -> Iterator[Verdict]:
         waiting = list(reversed(mutants))
         running: list[tuple[_Child, Mutant, str]] = []
         while waiting or running:

@@ -46,16 +46,13 @@ class BrokerProcess(ServerProcess):
         self.folder.mkdir(parents=True, exist_ok=True)
         self._port = self._port or free_port()
         settings = [f"-X{key}={value}" for key, value in self.settings.items()]
-        # The listener is an option only if the settings do not say more about it.
+        # Options override settings: they are given only where the settings do not say more.
         if "listeners" not in self.settings:
             settings += ["--listen", f"{self.HOST}:{self._port}"]
+        if "log.dirs" not in self.settings:
+            settings += ["--data", str(self.data)]
         self.log_file.write_bytes(b"")
-        self._serve(
-            [
-                *(sys.executable, "-m", "headrace.cli.main"),
-                *("up", "--data", str(self.data), *settings),
-            ]
-        )
+        self._serve([sys.executable, "-m", "headrace.cli.main", "up", *settings])
 
     def _find_port(self) -> bool:
         found = _ADDRESS.search(self.log)

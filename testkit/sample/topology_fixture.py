@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from headrace.flow.execution.job import start
 from headrace.flow.monitoring.metrics_server import MetricsServer
+from headrace.flow.storage.location import Location
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
 from testkit.peer.transactional import read_to_end
@@ -21,6 +22,7 @@ class TopologyFixture:
 
     Args:
         name: the name of the topology; its topics begin with it.
+        folder: where the checkpoint goes: a path or a URI.
         partitions: of the topic `in`; each of `outputs` has one, so that its records have an order.
     """
 
@@ -29,13 +31,13 @@ class TopologyFixture:
         address: str,
         spark: Any,
         name: str,
-        folder: Path,
+        folder: str | Path,
         *,
         outputs: tuple[str, ...],
         partitions: int = 2,
     ) -> None:
         self.address, self.spark, self.name = address, spark, name
-        self.checkpoint = folder / "checkpoint"
+        self.location = Location.of(folder).child("checkpoint")
         self._partitions = partitions
         self._producer = Producer({"bootstrap.servers": address, "linger.ms": 0})
         admin = AdminClient({"bootstrap.servers": address})
@@ -43,6 +45,13 @@ class TopologyFixture:
         topics += [NewTopic(self.topic(each), 1, 1) for each in outputs]
         for created in admin.create_topics(topics).values():
             created.result(_SECONDS)
+
+    @property
+    def checkpoint(self) -> Path:
+        """The checkpoint, if it is on this machine."""
+        path = self.location.local_path
+        assert path is not None
+        return path
 
     def topic(self, name: str) -> str:
         return f"{self.name}-{name}"
@@ -62,7 +71,7 @@ class TopologyFixture:
     def start(self, topology: Topology, **more: Any) -> Any:
         """Start a topology, and return Spark's query."""
         return start(
-            topology.plan(), self.spark, brokers=self.address, checkpoint=self.checkpoint, **more
+            topology.plan(), self.spark, brokers=self.address, checkpoint=self.location, **more
         )
 
     def run(self, topology: Topology, metrics: MetricsServer | None = None) -> None:

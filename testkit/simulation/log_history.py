@@ -8,6 +8,7 @@ or not.
 """
 
 import errno
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -25,7 +26,7 @@ from testkit.fault.crash_disk import CrashDisk
 from testkit.fault.disk_fault import Call, Fault, PowerLoss
 from testkit.sample.batch import sample_batch
 
-_PARTITION = TopicPartition("clicks", 0)
+PARTITION = TopicPartition("clicks", 0)
 _PATH = Path("/data")
 _BUDGET = 1 << 20
 
@@ -78,7 +79,20 @@ class LogHistory:
 
     def run(self, steps: int = 30) -> None:
         """Run steps; raise `AssertionError` with the trace when an expectation does not hold."""
-        choices = [
+        choices = self._choices()
+        try:
+            for _ in range(steps):
+                (step,) = self._rng.choices(
+                    [choice for choice, _ in choices], [weight for _, weight in choices]
+                )
+                self._take(step)
+            self._do_crash()
+        except AssertionError as error:
+            raise AssertionError(f"seed {self.seed}: {error}\n" + "\n".join(self.trace)) from error
+
+    def _choices(self) -> list[tuple[Callable[[], None], int]]:
+        """Return the steps, and how often each is taken."""
+        return [
             (self._do_append, 12),
             (self._do_append_idempotent, 6),
             (self._do_append_transactional, 5),
@@ -94,15 +108,6 @@ class LogHistory:
             (self._do_reopen, 1),
             (self._do_crash, 3),
         ]
-        try:
-            for _ in range(steps):
-                (step,) = self._rng.choices(
-                    [choice for choice, _ in choices], [weight for _, weight in choices]
-                )
-                self._take(step)
-            self._do_crash()
-        except AssertionError as error:
-            raise AssertionError(f"seed {self.seed}: {error}\n" + "\n".join(self.trace)) from error
 
     def _take(self, step: object) -> None:
         assert callable(step)
@@ -247,7 +252,7 @@ class LogHistory:
         self._epoch += self._dice(2)
 
     def _do_reopen(self) -> None:
-        self._directory.close()
+        self._close()
         self._synced = self._log.log_end_offset
         self._open()
         assert not self._directory.recovered, "a clean stop leaves nothing to recover"
@@ -273,20 +278,30 @@ class LogHistory:
 
     def _open(self) -> None:
         try:
-            self._directory = LogDirectory.open(
-                _PATH,
-                filesystem=self._disk,
-                clock=self._clock,
-                configs=lambda topic: self._config,
-                recovery_threads=1,
-                background=False,
-            )
-            self._log: PartitionLog = self._directory.create(_PARTITION)
+            self._directory = self._open_directory()
+            self._log: PartitionLog = self._directory.create(PARTITION)
         except StorageError as error:
             if self._armed:
                 raise
             raise AssertionError(f"a crash alone cannot damage the log: {error}") from error
         self._log.set_high_watermark(self._log.log_end_offset)
+
+    def _open_directory(self) -> LogDirectory:
+        """Open what there is, and return the directory that serves the log."""
+        return self._open_path(_PATH)
+
+    def _open_path(self, path: Path) -> LogDirectory:
+        return LogDirectory.open(
+            path,
+            filesystem=self._disk,
+            clock=self._clock,
+            configs=lambda topic: self._config,
+            recovery_threads=1,
+            background=False,
+        )
+
+    def _close(self) -> None:
+        self._directory.close()
 
     def _check(self) -> None:
         self._disarm()

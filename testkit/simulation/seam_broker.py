@@ -389,6 +389,12 @@ class _NoCompaction:
     def deleting(self, *partitions: TopicPartition) -> Iterator[None]:
         yield
 
+    @contextmanager
+    def moving(
+        self, partition: TopicPartition, source: LogDirectory, target: LogDirectory
+    ) -> Iterator[None]:
+        yield
+
 
 class _Nothing:
     """A part of a broker that no history needs: every call does nothing."""

@@ -183,7 +183,6 @@ class SimulatedBroker:
             if controller.in_term:
                 controller.settle()
         except VersionConflict:
-            controller.end_term()
             self._unheard.add(CONTROLLER_PATH)
             self._after(_RETRY_MS, self._catch_up)
         except StorageError:

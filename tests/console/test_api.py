@@ -257,6 +257,29 @@ def test_every_change_is_logged_without_payloads(
     assert "secret" not in json.dumps(entries)
 
 
+def test_the_log_of_changes_cannot_be_forged_or_emptied(
+    broker: BrokerProcess, client: ConsoleClient, topic: str
+) -> None:
+    client.post("topics", {"name": topic})
+    log = "headrace.console.changes"
+    knows(client, log)
+    attempts = {
+        "produce": client.post(f"topics/{log}/messages", {"key": topic, "value": "{}"}),
+        "configure": client.ask("PATCH", f"topics/{log}/config", {"set": {"retention.ms": "1"}}),
+        "create": client.post("topics", {"name": log}),
+        "delete": client.ask("DELETE", f"topics/{log}", {"confirm": log}),
+    }
+    settings = {"bootstrap.servers": broker.address}
+    with Reader.of_topics(settings, log) as reader:
+        values = reader.read_all()["value"].to_pylist()
+    targets = [json.loads(each)["target"] for each in values]
+
+    assert {name: answer.status for name, answer in attempts.items()} == dict.fromkeys(
+        attempts, 403
+    )
+    assert log not in targets
+
+
 def test_offsets_are_previewed_and_then_reset(
     broker: BrokerProcess, client: ConsoleClient, topic: str, group: str
 ) -> None:

@@ -25,6 +25,7 @@ from headrace.audit.reporter import Reporter
 from headrace.audit.tally import Tally
 from headrace.client.settings import ClientSettings
 from headrace.flow.land import logged_files, stray_files
+from headrace.flow.storage.file_store import LocalFileStore
 from testkit.fault.killable_driver import START_SECONDS, KillableDriver
 from testkit.peer.transactional import read_to_end
 from testkit.process.broker_process import BrokerProcess
@@ -155,16 +156,16 @@ def test_every_record_counts_once_whenever_the_driver_is_killed(
             wait_for_a_moment_to_die(driver, site, chance)
     driver.finish()
 
-    once = Counter(site.written)
+    once, lake = Counter(site.written), LocalFileStore(site.lake)
     assert site.copied() == once, f"seed {seed}"
     totals = site.counted()
     assert {word: max(each) for word, each in totals.items()} == site.words, f"seed {seed}"
     for word, each in totals.items():
         assert each == sorted(set(each)), f"{word} was written twice or out of order, seed {seed}"
-    assert site.landed(list(logged_files(site.lake))) == once, f"seed {seed}"
+    assert site.landed([Path(each) for each in logged_files(lake)]) == once, f"seed {seed}"
     # Readers that do not know Spark's log see the same once files of killed drivers are removed.
-    for stray in stray_files(site.lake):
-        stray.unlink()
+    for stray in stray_files(lake):
+        lake.remove(stray)
     assert site.landed(list(site.lake.glob("date=*/hour=*/*.parquet"))) == once, f"seed {seed}"
     rows = site.audit()
     assert sum(row.sent for row in rows) == len(site.written)

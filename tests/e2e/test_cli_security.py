@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import (
@@ -11,6 +12,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.testing.quick_settings import QUICK_SETTINGS
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import Finished, run_headrace
@@ -79,3 +81,19 @@ def test_a_client_that_does_not_log_in_is_refused(address: str) -> None:
     ended = run_headrace("topic", "list", "-b", address)
     assert (ended.code, ended.err.count("\n")) == (1, 1)
     assert "if it asks for a login, set security.protocol" in ended.err
+
+
+def test_one_file_logs_in_commands_of_functions_too(address: str, tmp_path: Path) -> None:
+    client = tmp_path / "client.properties"
+    line = f'x.PlainLoginModule required username="anna" password="{PASSWORD}";'
+    client.write_text(
+        f"bootstrap.servers={address}\nsecurity.protocol=SASL_PLAINTEXT\nsasl.jaas.config={line}\n"
+    )
+    environment = {CLIENT_CONFIG_VARIABLE: str(client)}
+
+    health = run_headrace("cluster", "health", environment=environment)
+    created = run_headrace("drpc", "create", "exclaim", environment=environment)
+
+    assert (health.code, health.err) == (0, "")
+    # Anna has logged in, and may not create topics.
+    assert (created.code, created.err) == (1, "headrace: not allowed to create this topic\n")

@@ -165,6 +165,10 @@ CASES: dict[ApiKey, tuple[Mapping[str, Any], ErrorCode]] = {
     ),
     ApiKey.ALTER_CONFIGS: (CONFIGS, TOPIC),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (CONFIGS, CLUSTER),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: (
+        {"dirs": [{"path": "/data", "topics": [{"name": NAME, "partitions": [0]}]}]},
+        CLUSTER,
+    ),
     ApiKey.DESCRIBE_LOG_DIRS: ({"topics": None}, CLUSTER),
     ApiKey.CREATE_PARTITIONS: (
         {"topics": [{"name": NAME, "count": 9, "assignments": None}], "timeout": 1000},

@@ -144,7 +144,7 @@ def test_a_topic_lands_by_the_hour_each_record_once(show: ExampleRunner) -> None
     assert len({row["offset"] for row in rows}) == 3
     (first, *_) = rows
     assert first["timestamp"].astimezone().timestamp() // 3600 * 3600 == _hour(first)
-    assert stray_files(folder) == []
+    assert stray_files(landing.files(show.spark)) == []
 
 
 def _hour(row: Any) -> float:

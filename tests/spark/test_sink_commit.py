@@ -1,6 +1,7 @@
 """The driver's commit of a batch, and failures in the middle of it. No Spark runs here."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +42,7 @@ class Sink:
     """The sink of one query, as its tasks and its driver use it."""
 
     def __init__(self, peer: Peer, topic: str) -> None:
+        self.peer = peer
         self.address = peer.address
         self.topic = topic
         self.name = f"sink-of-{topic}"
@@ -50,6 +52,12 @@ class Sink:
         with ConnectionPool(ClientSettings.of({"bootstrap.servers": peer.address})) as pool:
             outcome = Admin(pool).create_topics([NewTopic(topic, len(PARTITIONS))])
         assert outcome == {topic: None}
+
+    def with_topic(self, topic: str) -> "Sink":
+        """The same sink, for batches that go to another topic."""
+        other = Sink(self.peer, topic)
+        other.name = self.name
+        return other
 
     def task(self, *values: bytes, staged: bool = False) -> TaskOutput:
         """A task whose rows go to all partitions in turn."""
@@ -66,7 +74,7 @@ class Sink:
             SinkColumns(_SCHEMA, self.topic),
             staging_topic=self.name,
             query_id="query",
-            carried_max_bytes=0 if staged else 2**20,
+            carry_up_to_bytes=0 if staged else 2**20,
         )
         return task.run(iter([rows]))
 
@@ -123,6 +131,28 @@ def test_does_not_take_a_batch_of_a_checkpoint_that_was_set_back(sink: Sink) -> 
     assert sink.visible() == [b"a", b"b"]
 
 
+def test_a_replay_that_goes_to_another_topic_adds_nothing(sink: Sink) -> None:
+    letters = sink.with_topic(f"{sink.topic}-dead-letters")
+    letters.commit(0, letters.task(b"a"))
+
+    assert not sink.commit(0, sink.task(b"a"))
+
+    assert (letters.visible(), sink.visible()) == ([b"a"], [])
+
+
+def test_a_checkpoint_that_was_set_back_is_refused_whatever_topic_it_writes_to(
+    sink: Sink,
+) -> None:
+    letters = sink.with_topic(f"{sink.topic}-dead-letters")
+    for batch_id in (0, 1, 2):
+        letters.commit(batch_id, letters.task(b"a"))
+
+    with pytest.raises(BatchOutdated, match="batches up to 2, and now gets batch 1"):
+        sink.commit(1, sink.task(b"b"))
+
+    assert sink.visible() == []
+
+
 @pytest.mark.parametrize("staged", [False, True])
 def test_does_not_take_another_batch_for_a_replay_of_the_last(sink: Sink, staged: bool) -> None:
     sink.commit(0, sink.task(b"a"), sink.task(b"b", staged=staged))
@@ -131,6 +161,29 @@ def test_does_not_take_another_batch_for_a_replay_of_the_last(sink: Sink, staged
         sink.commit(0, sink.task(b"x", b"y"), sink.task(b"z", staged=staged))
 
     assert sink.visible() == [b"a", b"b"]
+
+
+def test_goes_on_with_a_warning_where_a_replay_may_differ(
+    sink: Sink, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink.options = replace(sink.options, replay_may_differ=True)
+    sink.commit(0, sink.task(b"a", b"b"))
+
+    assert not sink.commit(0, sink.task(b"x"))
+    assert sink.commit(1, sink.task(b"c"))
+
+    assert sink.visible() == [b"a", b"b", b"c"]
+    assert "replay_differs" in caplog.text
+    assert "committed_records=2 replayed_records=1" in caplog.text
+
+
+def test_refuses_an_older_batch_also_where_a_replay_may_differ(sink: Sink) -> None:
+    sink.options = replace(sink.options, replay_may_differ=True)
+    for batch_id, value in enumerate([b"a", b"b"]):
+        sink.commit(batch_id, sink.task(value))
+
+    with pytest.raises(BatchOutdated, match="batches up to 1, and now gets batch 0"):
+        sink.commit(0, sink.task(b"something else"))
 
 
 def test_skips_any_earlier_batch_of_a_write_that_is_repeated_from_the_start(sink: Sink) -> None:

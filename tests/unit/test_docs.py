@@ -71,9 +71,11 @@ def code_names(text: str) -> set[str]:
 
 
 def _is_module(package: str, name: str) -> bool:
-    # Of the log, only what names one of its files or folders is code: `log.dirs` is a key.
+    # Of these, only what names a file or folder is code: `log.dirs` and `spark.master` are keys.
+    if package not in ("log", "spark"):
+        return True
     folder = ROOT / "src" / "headrace" / package
-    return package != "log" or (folder / name).is_dir() or (folder / f"{name}.py").exists()
+    return (folder / name).is_dir() or (folder / f"{name}.py").exists()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

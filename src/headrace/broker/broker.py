@@ -224,6 +224,7 @@ class Broker:
         self.batch_opener.close()
         self.group_commit.close()
         await self.applier.topics.settle()
+        await self.loop.run_in_executor(None, self.storage.moves.stop)
         for directory in self.storage.directories:
             await self.loop.run_in_executor(None, directory.close)
         self.transaction_client.close()

@@ -85,6 +85,8 @@ _DRAIN_SECONDS = 5.0
 _LOOPBACK = "127.0.0.1"
 # How soon logs are made that found no room on a full disk.
 _MISSING_LOGS_MS = 5_000
+# How soon a certificate that was replaced is shown to those who connect.
+_CERTIFICATES_MS = 10_000
 
 
 class Server:
@@ -147,6 +149,7 @@ class Server:
             self.acceptor = self._make_acceptor(sockets)
             undo.push_async_callback(self.acceptor.stop, 0)
             await self._start_admin(undo)
+            self._configure_moves()  # `_join` begins those again that an earlier process left
             await self.broker.loop.run_in_executor(None, self._open_logs)
             await self._join()
             self._start_chores(undo)
@@ -282,7 +285,7 @@ class Server:
         login = broker.peer_connector.login
         if self._open_shared is not None and login is not None:
             await membership.with_retries(lambda: broker.controller.administer(login.ensure_known))
-        await membership.with_retries(broker.producer_ids.claim)
+        await membership.with_retries(broker.producer_ids.claim_first)
         await broker.controller.restore_topics()
 
     def _start_chores(self, undo: AsyncExitStack) -> None:
@@ -306,12 +309,16 @@ class Server:
             Chore(
                 "missing logs",
                 _MISSING_LOGS_MS,
-                lambda: broker.loop.call_soon_threadsafe(broker.applier.topics.retry),
+                self._retry_logs,
             ),
         ]
         if settings["log.cleaner.enable"]:
-            rest_ms = settings["log.cleaner.backoff.ms"]
-            chores.append(Chore("compaction", rest_ms, compaction.run))
+            chores.append(
+                Chore("compaction", lambda: settings["log.cleaner.backoff.ms"], compaction.run)
+            )
+        tls = broker.peer_connector.tls
+        if tls is not None:
+            chores.append(Chore("certificates", _CERTIFICATES_MS, tls.reload_if_changed))
         maintenance = Maintenance()
         undo.push_async_callback(maintenance.stop)
         undo.callback(compaction.stop)
@@ -324,11 +331,23 @@ class Server:
         """Apply the settings that may change while the broker runs (KIP-226)."""
         self.acceptor.apply_limits(self._connection_limits())
         self._compaction.configure(**_compaction_limits(self._settings))
+        self._configure_moves()
+
+    def _configure_moves(self) -> None:
+        settings = self._settings
+        self._storage.moves.configure(
+            threads=settings["num.replica.alter.log.dirs.threads"] or len(settings.log_dirs),
+            bytes_per_second=settings["replica.alter.log.dirs.io.max.bytes.per.second"],
+        )
 
     def _keep_retention(self) -> None:
         expiration_ms = self._settings["producer.id.expiration.ms"]
         for directory in self._storage.online:
             directory.maintain(producer_expiration_ms=expiration_ms)
+
+    def _retry_logs(self) -> None:
+        self._storage.open_again()
+        self.broker.loop.call_soon_threadsafe(self.broker.applier.topics.retry)
 
     def _sync_due(self) -> None:
         for directory in self._storage.online:

@@ -11,13 +11,20 @@ import typer
 from headrace.cli.sql_output import SqlOutput
 from headrace.cli.terminal.duration import parse_duration
 from headrace.cli.terminal.epilog import epilog
-from headrace.cli.terminal.option import BrokersOption, VerboseOption, bootstrap_servers
+from headrace.cli.terminal.option import (
+    BrokersOption,
+    VerboseOption,
+    bootstrap_servers,
+    kafka_pairs,
+)
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.terminal.pair import parse_pairs
 from headrace.cli.terminal.stop import Stop
 from headrace.flow.error import FlowError
+from headrace.flow.plan.client_option import client_options
 from headrace.flow.sql.parser import is_complete, parse
 from headrace.flow.sql.statement import EmitMode, SelectStatement
+from headrace.flow.storage.location import Location
 from headrace.model.error import ConfigError, HeadraceError
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -58,8 +65,8 @@ def sql(
         Path | None, typer.Option(metavar="FILE", help="Keep the definitions of streams there.")
     ] = None,
     checkpoints: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where CREATE STREAM AS keeps its checkpoints.")
-    ] = Path("sql.checkpoints"),
+        str, typer.Option(metavar="DIR|URI", help="Where CREATE STREAM AS keeps its checkpoints.")
+    ] = "sql.checkpoints",
     available_now: Annotated[
         bool,
         typer.Option(
@@ -71,7 +78,8 @@ def sql(
     ] = None,
     verbose: VerboseOption = False,
     pairs: Annotated[
-        list[str] | None, typer.Option("-X", metavar="spark.KEY=VALUE", help="For Spark.")
+        list[str] | None,
+        typer.Option("-X", metavar="KEY=VALUE", help="spark.*, or kafka.* for the brokers."),
     ] = None,
     style: FormatOption = OutputFormat.TEXT,
 ) -> None:
@@ -90,18 +98,26 @@ def sql(
 
     servers = bootstrap_servers(brokers)
     options = RunOptions(
-        program="sql", brokers=servers, checkpoint=checkpoints, master=master, verbose=verbose
+        program="sql",
+        brokers=servers,
+        checkpoint=Location.of(checkpoints),
+        master=master,
+        verbose=verbose,
     )
+    texts = kafka_pairs(parse_pairs(pairs, "-X"))
+    client = client_options(texts)  # reports a mistake before Spark starts
     output = SqlOutput(style)
     streams = Catalog(catalog)
     if script is None:
         print("Starting Spark ...", flush=True)
-    with Stop() as stop, spark_for("headrace sql", options, parse_pairs(pairs, "-X")) as spark:
+    with Stop() as stop, spark_for("headrace sql", options, texts) as spark:
 
         def stopped() -> bool:
             return stop.requested or (deadline is not None and time.monotonic() > deadline)
 
-        engine = Engine(spark, servers, streams, checkpoints, once=available_now)
+        engine = Engine(
+            spark, servers, streams, options.checkpoint, once=available_now, client=client
+        )
         try:
             if script is None:
                 _prompt(engine, output, stop)

@@ -5,7 +5,7 @@ the plain value (`sasl.username`, `ssl.ca.location`) where Java's takes a file i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.client.address import Address, parse_addresses
 from headrace.model.config import ConfigKey, ConfigTable, ConfigType
@@ -72,22 +72,22 @@ CLIENT_CONFIG = ConfigTable.of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """How connections are encrypted."""
+    """How connections are encrypted. Its text leaves the password out."""
 
     ca_file: str | None
     certificate_file: str | None
     key_file: str | None
-    key_password: str | None
+    key_password: str | None = field(repr=False)
     check_host: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
-    """How the client authenticates itself."""
+    """How the client authenticates itself. Its text leaves the password out."""
 
     mechanism: str
     username: str
-    password: str
+    password: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

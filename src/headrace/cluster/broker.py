@@ -59,8 +59,9 @@ class BrokerRecord:
 
     @classmethod
     def from_json(cls, key: tuple[str, ...], fields: Mapping[str, Any]) -> "BrokerRecord":
+        (broker_id,) = key
         return cls(
-            broker_id=BrokerId(int(key[0])),
+            broker_id=BrokerId(int(broker_id)),
             rack=fields["rack"],
             epoch=fields.get("epoch", -1),
             home=fields.get("home"),
@@ -85,5 +86,6 @@ class BrokerConfig:
 
     @classmethod
     def from_json(cls, key: tuple[str, ...], fields: Mapping[str, Any]) -> "BrokerConfig":
-        broker_id = None if key[0] == "default" else BrokerId(int(key[0]))
+        (name,) = key
+        broker_id = None if name == "default" else BrokerId(int(name))
         return cls(broker_id=broker_id, configs=fields["configs"])

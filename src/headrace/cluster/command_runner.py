@@ -76,7 +76,7 @@ class CommandRunner:
         self._versions: dict[str, int] = {}
         self._entities: dict[str, Entity] = {}
         self._changes: list[Change] = []
-        self._stale = False
+        self._stale: bool
         self._lives = TopicLives(store)
         self.state = ClusterState()
         self.load()
@@ -119,8 +119,9 @@ class CommandRunner:
             change: Change = Put(entity)
         else:
             self._versions.pop(path, None)
-            if self._entities.pop(path, None) is None or known is None:
+            if known is None:
                 return
+            del self._entities[path]
             change = Remove(known)
         self.state.apply(change)
         self._changes.append(change)
@@ -154,7 +155,6 @@ class CommandRunner:
             decided = decide()
             if not fresh and _may_be_stale(decided):
                 self.load()
-                fresh = True
                 decided = decide()
             changes = changes_of(decided)
             try:

@@ -69,8 +69,8 @@ _INCARNATIONS = "incarnations"
 class Controller:
     """The one way in which this broker writes the cluster's state (see `CommandRunner`).
 
-    Thread rule: one thread. A commit waits for the disk: a broker calls commands off its loop and
-    does not read `state` meanwhile, or accepts the few milliseconds.
+    Thread rule: one thread. A commit waits for the disk: a broker calls commands off its loop. For
+    `state`, see the thread rule of `ClusterState`.
     """
 
     def __init__(self, store: ClusterStore) -> None:
@@ -347,10 +347,6 @@ class Controller:
                 return False
             self._term = CheckNode(TERM_PATH, versions[-1])
         return self.in_term
-
-    def end_term(self) -> None:
-        """Stop whatever needs a term: another broker is the controller, or it is not known."""
-        self._term = None
 
     def controller_id(self) -> BrokerId | None:
         return term_holder(self._store.get(CONTROLLER_PATH))

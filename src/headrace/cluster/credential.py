@@ -57,9 +57,10 @@ class ScramCredential:
 
     @classmethod
     def from_json(cls, key: tuple[str, ...], fields: Mapping[str, Any]) -> "ScramCredential":
+        user, mechanism = key
         return cls(
-            user=key[0],
-            mechanism=key[1],
+            user=user,
+            mechanism=mechanism,
             salt=b64decode(fields["salt"]),
             stored_key=b64decode(fields["stored_key"]),
             server_key=b64decode(fields["server_key"]),

@@ -22,7 +22,8 @@ class Feature:
 
     @classmethod
     def from_json(cls, key: tuple[str, ...], fields: Mapping[str, Any]) -> "Feature":
-        return cls(key[0], fields["level"])
+        (name,) = key
+        return cls(name, fields["level"])
 
 
 GROUP_VERSION = "group.version"

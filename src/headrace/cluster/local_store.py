@@ -29,9 +29,10 @@ from headrace.cluster.store import (
     check_data,
     check_path,
 )
-from headrace.log.filesystem import File, FileSystem
+from headrace.log.filesystem import File, FileSystem, has_no_room
 from headrace.model.error import (
     CorruptLog,
+    DiskFull,
     InvalidArgument,
     LogDirectoryOffline,
     StorageError,
@@ -172,7 +173,8 @@ class LocalStore:
             journal.pwritev([frame], self._journal_bytes)
         except OSError as error:
             self._cut_off(journal, error)
-            raise StorageError(
+            kind = DiskFull if has_no_room(error) else StorageError
+            raise kind(
                 f"the cluster store in {self._directory} cannot be written: {error}"
             ) from error
         try:

@@ -39,4 +39,5 @@ class ResourceConfig:
 
     @classmethod
     def from_json(cls, key: tuple[str, ...], fields: Mapping[str, Any]) -> "ResourceConfig":
-        return cls(kind=ResourceKind(key[0]), name=key[1], configs=fields["configs"])
+        kind, name = key
+        return cls(kind=ResourceKind(kind), name=name, configs=fields["configs"])

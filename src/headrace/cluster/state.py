@@ -17,7 +17,9 @@ Rule 3: nothing costs more than the change itself. A dictionary is never copied:
         that would make creating them quadratic. Entities are frozen; the state is not.
 Rule 4: `topics_version` is another number after every change to a topic, and only then.
 
-Thread rule: one thread applies and reads.
+Thread rule: one thread applies. Others may look up single entities, and may copy a collection with
+`list`, `dict` or `sorted`, which is one step for the interpreter; they must not iterate over one
+that changes meanwhile.
 """
 
 from dataclasses import dataclass

@@ -127,7 +127,8 @@ def node_path(kind: str, *parts: str) -> str:
 
 def path_parts(path: str) -> tuple[str, ...]:
     """Return the parts of a path, without the kind: the inverse of `node_path`."""
-    return tuple(unquote(part) for part in path.split("/", 2)[2].split(","))
+    _, _, name = path.rpartition("/")
+    return tuple(unquote(part) for part in name.split(","))
 
 
 def check_path(path: str) -> tuple[str, str]:

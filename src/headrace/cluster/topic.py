@@ -79,8 +79,9 @@ class TopicRecord:
 
     @classmethod
     def from_json(cls, key: tuple[str, ...], fields: Mapping[str, Any]) -> "TopicRecord":
+        (name,) = key
         return cls(
-            name=key[0],
+            name=name,
             topic_id=TopicId(UUID(fields["topic_id"])),
             configs=fields["configs"],
             partitions=tuple(_from_list(each) for each in fields["partitions"]),

@@ -31,6 +31,17 @@ def user_with_role(request: Request, role: Role) -> User:
     return user
 
 
+def refuse_change_log(state: ConsoleState, topic: str) -> None:
+    """Refuse to change the topic that holds the changes: its records would prove nothing if a user
+    could write them, or have them deleted by a short retention.
+
+    Raises:
+        HTTPException: it is that topic.
+    """
+    if topic == state.settings.changes_topic:
+        raise HTTPException(403, "this topic holds the changes made here: the console keeps it")
+
+
 async def body_of(request: Request) -> dict[str, Any]:
     """Return the JSON object in the body of a request.
 

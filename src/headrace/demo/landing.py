@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 from headrace.demo.demo_audit import SETTINGS
 from headrace.demo.topic import VIEWS
 from headrace.flow.land import LOG, Landing, logged_files
+from headrace.flow.storage.file_store import LocalFileStore
 
 _COLUMNS = "page STRING, user STRING, at_ms BIGINT, status INT"
 NAME = f"land-{VIEWS}"
@@ -31,4 +32,4 @@ def landed_rows(folder: Path) -> int:
     """Count the rows in the files of finished batches."""
     if not (folder / LOG).exists():
         return 0
-    return sum(pq.read_metadata(each).num_rows for each in logged_files(folder))
+    return sum(pq.read_metadata(each).num_rows for each in logged_files(LocalFileStore(folder)))

@@ -10,13 +10,16 @@ Readers that do not know the log (DuckDB, pyarrow) see the files of the crash to
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 from headrace.flow.error import FlowError
 from headrace.flow.execution.auditing import SETTINGS, audit_options
 from headrace.flow.execution.progress_group import group_of
+from headrace.flow.plan.client_option import without_java
+from headrace.flow.storage.file_store import FileStore
+from headrace.flow.storage.hadoop_file_store import open_store
+from headrace.flow.storage.location import Location
 
 LOG = "_spark_metadata"
 CHECKPOINT = "_checkpoint"
@@ -30,6 +33,7 @@ class Landing:
     """Topics, the folder to land them in, and how.
 
     Args:
+        folder: a path, or a URI such as s3a://bucket/clicks.
         format: how values are decoded: raw, string, json, csv or avro; the last three need
             `columns`, and give a struct.
         columns: the columns of the values, such as `page STRING, ms INT`.
@@ -67,20 +71,34 @@ class Landing:
         settings = {key: each for key, each in self.options.items() if key in SETTINGS}
         return audit_options(self.name, settings, SourceOptions.of(options).client)
 
+    def files(self, spark: Any) -> FileStore:
+        """Return the files of the folder.
+
+        Raises:
+            FlowError: executors on other machines would not reach the folder.
+        """
+        return open_store(spark, Location.of(self.folder), "the folder")
+
     def start(self, spark: Any, *, checkpoint: str, trigger: Mapping[str, Any] | None) -> Any:
-        """Start the query, or continue where its checkpoint says."""
+        """Start the query, or continue where its checkpoint says.
+
+        Raises:
+            FlowError: executors on other machines would not reach the folder or the checkpoint.
+        """
+        self.files(spark)
+        open_store(spark, Location.of(checkpoint), "the checkpoint")
         options = {
             "kafka.bootstrap.servers": self.brokers,
             "subscribe": self.topics,
             "startingOffsets": self.starting,
             "valueFormat": self.format,
             "kafka.group.id": group_of(self.name),
-            # A record that was never committed must not land.
-            "kafka.isolation.level": "read_committed",
         }
         if self.columns is not None:
             options["valueSchema"] = self.columns
-        given = {key: each for key, each in self.options.items() if key not in SETTINGS}
+        given = without_java(
+            {key: each for key, each in self.options.items() if key not in SETTINGS}
+        )
         options |= {**given, **self._audit({**options, **given})}
         rows = spark.readStream.format("headrace").options(**options).load()
         utc = f"to_utc_timestamp({self.time}, current_timezone())"
@@ -96,36 +114,38 @@ class Landing:
         return writer.partitionBy(*_PARTITIONS).outputMode("append").start()
 
 
-def stray_files(folder: Path) -> list[Path]:
+def stray_files(folder: FileStore) -> list[str]:
     """Return the Parquet files of a folder that its log does not name: crashes left them.
 
     Call it only while no query lands there: files of a running batch are not in the log yet.
     """
-    named = {each.name for each in logged_files(folder)}
-    files = sorted(folder.glob("date=*/hour=*/*.parquet"))
-    return [each for each in files if each.name not in named]
+    named = {each.rpartition("/")[2] for each in logged_files(folder)}
+    files = folder.find("date=*/hour=*/*.parquet")
+    return [each for each in files if each.rpartition("/")[2] not in named]
 
 
-def logged_files(folder: Path) -> Iterator[Path]:
-    """Yield the files that Spark's log names.
+def logged_files(folder: FileStore) -> Iterator[str]:
+    """Yield the paths of the files that Spark's log names, within their file system.
 
     Raises:
         FlowError: the log is not as Spark writes it.
     """
-    log = folder / LOG
-    numbers = {_number(each): each for each in log.glob("*") if _number(each) is not None}
-    compacted = [number for number, each in numbers.items() if each.name.endswith(_COMPACT)]
+    numbers = {_number(each): each for each in folder.names(LOG) if _number(each) is not None}
+    compacted = [number for number, each in numbers.items() if each.endswith(_COMPACT)]
     first = max(compacted, key=lambda each: each or 0, default=0) or 0
-    for number, path in sorted(numbers.items(), key=lambda each: each[0] or 0):
+    for number, name in sorted(numbers.items(), key=lambda each: each[0] or 0):
         if (number or 0) < first:
             continue
-        version, *lines = path.read_text().splitlines() or [""]
+        version, *lines = folder.read(f"{LOG}/{name}").decode().splitlines() or [""]
         if version != "v1":
-            raise FlowError(f"{path} begins with {version[:20]!r}: this log of Spark is not known")
+            raise FlowError(
+                f"{folder.text}/{LOG}/{name} begins with {version[:20]!r}: this log of Spark is not"
+                " known"
+            )
         for line in lines:
-            yield Path(unquote(urlparse(json.loads(line)["path"]).path))
+            yield unquote(urlparse(json.loads(line)["path"]).path)
 
 
-def _number(path: Path) -> int | None:
-    text = path.name.removesuffix(_COMPACT)
+def _number(name: str) -> int | None:
+    text = name.removesuffix(_COMPACT)
     return int(text) if text.isdigit() else None

@@ -76,6 +76,15 @@ def read_subscription(blob: bytes) -> ConsumerSubscription | None:
     return ConsumerSubscription(version=version, topics=topics, owned=owned, rack_id=rack_id)
 
 
+def subscription_version(blob: bytes) -> int:
+    """Return the version in which a member is answered: that of its subscription.
+
+    It is 0, which every consumer reads, when these are not a consumer's bytes.
+    """
+    subscription = read_subscription(blob)
+    return 0 if subscription is None else subscription.version
+
+
 def read_assignment(blob: bytes) -> ConsumerAssignment | None:
     """Return what a member was given, or None when these are not a consumer's bytes.
 

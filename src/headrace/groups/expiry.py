@@ -19,7 +19,7 @@ def is_expired(
     since_ms = offset.commit_timestamp_ms
     if isinstance(group, ClassicGroup) and group.protocol_type is not None:
         if group.state is ClassicState.EMPTY:
-            since_ms = max(since_ms, group.state_timestamp_ms or 0)
+            since_ms = max(since_ms, group.state_timestamp_ms)
         elif group.state is not ClassicState.STABLE or group.subscribed_topics() is None:
             return False
     if reads(group, topic):

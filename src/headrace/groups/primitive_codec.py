@@ -1,7 +1,7 @@
 """Kafka's primitive types, as the records of `__consumer_offsets` and the members' blobs use them.
 
-Every length and count is held against the bytes that remain before anything is allocated, so a
-corrupt or hostile blob costs no more than its own size.
+Every length, and the count of an array, is held against the bytes that remain before anything is
+allocated, so a corrupt or hostile blob costs no more than its own size.
 """
 
 import struct
@@ -133,7 +133,7 @@ class RecordReader:
     def uvarint(self) -> int:
         value = 0
         for index in range(_VARINT_MAX_BYTES):
-            byte = self.raw(1)[0]
+            byte = int.from_bytes(self.raw(1))
             value |= (byte & 0x7F) << (7 * index)
             if byte < 0x80:
                 return value
@@ -170,11 +170,8 @@ class RecordReader:
         return self._items(self.uvarint() - 1, read)
 
     def tags(self) -> dict[int, bytes]:
-        count = self.uvarint()
-        if count > self.remaining:
-            raise MalformedRecord(f"{count} tagged fields are announced in {self.remaining} bytes")
         fields = {}
-        for _ in range(count):
+        for _ in range(self.uvarint()):
             tag = self.uvarint()
             fields[tag] = self.raw(self.uvarint())
         return fields

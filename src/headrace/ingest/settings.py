@@ -1,6 +1,7 @@
 """The settings of a component: declared once, for validation, the component and the docs."""
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,12 @@ from headrace.model.error import ConfigError
 
 _LONG_MAX = 2**63 - 1
 _SIMILARITY = 0.7
+# A component that ignored such a key would look closed and be open, so none is ignored.
+_SECURITY = re.compile(
+    r"(?<![a-zA-Z])(?:ssl|tls)|SSL|Ssl|TLS"
+    r"|(?i:key-?store|trust-?store|trust-all|kerberos|keytab|principal|sasl|passw|secret|security"
+    r"|encrypt|cipher|ip-?filter|proxy-?user|certificate|(?:ex|in)clude-?protocols|authenti|authori)"
+)
 
 
 class SettingError(ConfigError):
@@ -28,12 +35,14 @@ class Setting:
         required: the configuration must have it.
         prefix: it declares every key that starts with `<name>.`, with texts as values.
         other_names: Flume's older names of the setting.
+        refusal: why a value other than false is an error; None for a setting that has an effect.
     """
 
     key: ConfigKey
     required: bool = False
     prefix: bool = False
     other_names: tuple[str, ...] = ()
+    refusal: str | None = None
 
     @property
     def name(self) -> str:
@@ -54,9 +63,10 @@ def text(
     return Setting(key, required=required, other_names=other_names)
 
 
-def secret(name: str, doc: str) -> Setting:
+def secret(name: str, doc: str, *, other_names: tuple[str, ...] = ()) -> Setting:
     """Declare a password, which is never printed."""
-    return Setting(ConfigKey(name=name, type=ConfigType.PASSWORD, default=None, doc=doc))
+    key = ConfigKey(name=name, type=ConfigType.PASSWORD, default=None, doc=doc)
+    return Setting(key, other_names=other_names)
 
 
 def number(
@@ -86,9 +96,26 @@ def port(doc: str, default: int | None = None, name: str = "port") -> Setting:
     return number(name, doc, default, maximum=65_535, required=default is None)
 
 
-def flag(name: str, doc: str, default: bool) -> Setting:
+def flag(name: str, doc: str, default: bool, *, other_names: tuple[str, ...] = ()) -> Setting:
     """Declare true or false."""
-    return Setting(ConfigKey(name=name, type=ConfigType.BOOLEAN, default=default, doc=doc))
+    key = ConfigKey(name=name, type=ConfigType.BOOLEAN, default=default, doc=doc)
+    return Setting(key, other_names=other_names)
+
+
+def refused(name: str, reason: str) -> Setting:
+    """Declare a setting of Flume's that protects something and is not supported: a value is an
+    error.
+
+    Args:
+        reason: what to do instead.
+    """
+    key = ConfigKey(name=name, type=ConfigType.STRING, default=None, doc="Not supported.")
+    return Setting(key, refusal=reason)
+
+
+def is_security_key(name: str) -> bool:
+    """Return whether a key, by its name, protects something."""
+    return _SECURITY.search(name) is not None
 
 
 def prefix(name: str, doc: str) -> Setting:
@@ -106,7 +133,8 @@ class Settings:
 
     Attributes:
         whose: the component in messages: "source r1".
-        unknown: keys without a declaration. Flume ignores them, so they are warnings.
+        unknown: keys without a declaration. Flume ignores them, so they are warnings; those that
+            protect something are mistakes.
     """
 
     def __init__(
@@ -115,11 +143,13 @@ class Settings:
         entries: Mapping[str, PropertyEntry],
         values: Mapping[str, ConfigValue],
         unknown: tuple[str, ...],
+        written: frozenset[str],
     ) -> None:
         self.whose = whose
         self.unknown = unknown
         self._entries = entries
         self._values = values
+        self._written = written
 
     @classmethod
     def of(
@@ -156,8 +186,18 @@ class Settings:
         for name, entry in entries.items():
             setting = names.get(name)
             if setting is None:
-                if not name.startswith(prefixes):
+                if name.startswith(prefixes):
+                    continue
+                if is_security_key(name):
+                    mistakes.append(SettingError(name, f"{name} is not supported: remove it"))
+                else:
                     unknown.append(name)
+                continue
+            if setting.refusal is not None:
+                if entry.value.strip().lower() not in ("", "false"):
+                    mistakes.append(
+                        SettingError(name, f"{name} is not supported: {setting.refusal}")
+                    )
                 continue
             written.add(setting.name)
             try:
@@ -169,7 +209,7 @@ class Settings:
             for each in settings
             if each.required and each.name not in written
         ]
-        return cls(whose, entries, values, tuple(unknown)), mistakes
+        return cls(whose, entries, values, tuple(unknown), frozenset(written)), mistakes
 
     @classmethod
     def from_texts(cls, declared: Iterable[Setting], texts: Mapping[str, str]) -> "Settings":
@@ -193,6 +233,10 @@ class Settings:
 
     def flag(self, name: str) -> bool:
         return bool(self._value(name))
+
+    def has(self, name: str) -> bool:
+        """Return whether the configuration has the setting, by any of its names."""
+        return name in self._written
 
     def words(self, name: str) -> list[str]:
         """Return a list, separated by white space as all of Flume's lists."""

@@ -16,6 +16,7 @@ _log = structlog.get_logger(__name__)
 
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
+FUTURE_SUFFIX: Final = "-future"
 _NAME_MAX = 255
 # The Raft log of an Apache Kafka controller that shares the directory: not ours to open.
 _KRAFT_TOPIC = "__cluster_metadata"
@@ -65,8 +66,7 @@ class DepartedLogs:
             delay_ms: the first `remove_due` after this removes it; None keeps it, as a stray.
         """
         suffix = STRAY_SUFFIX if delay_ms is None else DELETE_SUFFIX
-        tail = f"-{partition.partition}.{uuid4().hex}{suffix}"
-        renamed = self._path / (partition.topic[: _NAME_MAX - len(tail)] + tail)
+        renamed = self._path / other_name(partition, suffix)
         source = self._path / str(partition)
         self._storage.files.forget_directory(source)
         self._storage.filesystem.replace(source, renamed)
@@ -110,6 +110,12 @@ class DepartedLogs:
             with self._storage.io(f"remove {path.name}"):
                 self._storage.filesystem.remove_tree(path)
         return len(due)
+
+
+def other_name(partition: TopicPartition, suffix: str) -> str:
+    """Return a new name for a directory of this partition that is not, or not yet, served."""
+    tail = f"-{partition.partition}.{uuid4().hex}{suffix}"
+    return partition.topic[: _NAME_MAX - len(tail)] + tail
 
 
 def partition_of(name: str) -> TopicPartition | None:

@@ -21,13 +21,21 @@ class DirectoryLock:
         self._file = file
 
     @classmethod
-    def acquire(cls, filesystem: FileSystem, directory: Path) -> "DirectoryLock":
-        """Lock the directory for this process.
+    def acquire(
+        cls, filesystem: FileSystem, directory: Path, *, make: bool = False
+    ) -> "DirectoryLock":
+        """Lock the directory for this process; `make` it first, durably, if it is not there.
 
         Raises:
             LogDirectoryLocked: another process has it.
         """
         try:
+            if make:
+                paths = (directory, *directory.parents)
+                missing = [each for each in paths if not filesystem.exists(each)]
+                filesystem.make_directory(directory)
+                for each in missing:
+                    filesystem.sync_directory(each.parent)
             file = filesystem.open(directory / LOCK_NAME, create=True)
         except OSError as error:
             raise StorageError(

@@ -11,13 +11,13 @@ from threading import Lock
 import structlog
 
 from headrace.log.background_flush import BackgroundFlush
-from headrace.log.departed_logs import DepartedLogs, partition_of
+from headrace.log.departed_logs import FUTURE_SUFFIX, DepartedLogs, partition_of
 from headrace.log.directory_lock import DirectoryLock
+from headrace.log.directory_offsets import DirectoryOffsets
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk, FileSystem
 from headrace.log.index.index_cache import IndexCache
 from headrace.log.meta_properties import MetaProperties
-from headrace.log.offset_checkpoint import LOG_START_NAME, RECOVERY_POINT_NAME, REPLICATION_NAME
 from headrace.log.parallel import for_each
 from headrace.log.partition.loader import RecoveryReport, load_log, new_log
 from headrace.log.partition.partition_log import PartitionLog
@@ -25,6 +25,7 @@ from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
 from headrace.log.saved_offsets import SavedOffsets
 from headrace.log.storage import Storage
+from headrace.log.topic_ids import TopicIds
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.error import DiskFull, InvalidArgument, LogClosed, StorageError
 from headrace.model.ids import TopicId, TopicPartition, topic_name_problem
@@ -39,8 +40,8 @@ _CLEAN_SHUTDOWN = b'{"version":0,"brokerEpoch":-1}'
 class LogDirectory:
     """The logs below one path, opened when they are first asked for.
 
-    Files of its own: `.lock`, `meta.properties` (whose directory it is), the three offset
-    checkpoints, and `.kafka_cleanshutdown`, which exists only while no process uses it.
+    Files of its own: `.lock`, `meta.properties`, the three offset checkpoints, and
+    `.kafka_cleanshutdown`, which exists only while no process uses it.
 
     Invariant: the recovery point in the checkpoint is never above what is durable. It is written
     late when it rises (`checkpoint`) and before anything else when it falls (truncation).
@@ -65,6 +66,7 @@ class LogDirectory:
         *,
         files: FilePool | None,
         indexes: IndexCache | None,
+        recovery_threads: int | None,
         background: bool,
     ) -> None:
         """Use `open`."""
@@ -80,14 +82,14 @@ class LogDirectory:
         self._loading: dict[TopicPartition, Lock] = {}
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._known: set[TopicPartition] = set()
-        self._topic_ids: dict[TopicPartition, TopicId | None] = {}
-        self._owed_ids: dict[TopicPartition, TopicId] = {}
+        self._topic_ids = TopicIds(self._storage, path, self._known, self._lock)
         self._new: list[PartitionLog] = []
         self._departed = DepartedLogs(self._storage, path)
-        self._recovery_points = SavedOffsets(filesystem, path / RECOVERY_POINT_NAME)
-        self._log_starts = SavedOffsets(filesystem, path / LOG_START_NAME)
-        self._high_watermarks = SavedOffsets(filesystem, path / REPLICATION_NAME)
+        self._offsets = DirectoryOffsets(filesystem, path)
+        self._arriving: set[TopicPartition] = set()  # copies that are about to be served here
+        self.left_futures: list[str] = []
         self._clean = False
+        self._threads = recovery_threads or cpu_count() or 1
         self._background = BackgroundFlush() if background else None
 
     @classmethod
@@ -110,6 +112,7 @@ class LogDirectory:
         Args:
             configs: the configuration of a topic by its name.
             files, indexes: shared between the directories of one broker.
+            recovery_threads: open so many logs side by side; None for one per core.
             background: flush rolled segments in a thread; without, `maintain` does it.
 
         Raises:
@@ -118,34 +121,25 @@ class LogDirectory:
             StorageError: the disk refuses.
         """
         filesystem = Disk() if filesystem is None else filesystem
-        try:
-            missing = [each for each in (path, *path.parents) if not filesystem.exists(each)]
-            filesystem.make_directory(path)
-            for each in missing:
-                filesystem.sync_directory(each.parent)
-        except OSError as error:
-            raise StorageError(
-                f"{path} cannot be used for logs: {error.strerror or error}"
-            ) from error
-        lock = DirectoryLock.acquire(filesystem, path)
         directory = cls(
             path,
             filesystem,
             clock or SystemClock(),
-            lock,
+            DirectoryLock.acquire(filesystem, path, make=True),
             configs,
             files=files,
             indexes=indexes,
+            recovery_threads=recovery_threads,
             background=background,
         )
         try:
-            directory._start(node_id, cluster_id, recovery_threads)
+            directory._start(node_id, cluster_id)
         except BaseException:
             directory._let_go()
             raise
         return directory
 
-    def _start(self, node_id: int, cluster_id: str | None, threads: int | None) -> None:
+    def _start(self, node_id: int, cluster_id: str | None) -> None:
         storage = self._storage
         filesystem = storage.filesystem
         with storage.io(f"open {self.path}"):
@@ -155,15 +149,15 @@ class LogDirectory:
             self._departed.remove_due()  # first: what follows may need the room
             found = (partition_of(name) for name in names)
             self._known.update(partition for partition in found if partition is not None)
-            for saved in (self._recovery_points, self._log_starts, self._high_watermarks):
-                saved.read(self._known)
+            self.left_futures = [name for name in names if name.endswith(FUTURE_SUFFIX)]
+            self._offsets.read(self._known)
             marker = self.path / CLEAN_SHUTDOWN_NAME
             self._clean = filesystem.exists(marker)
             if self._clean:
                 filesystem.remove(marker)
             filesystem.sync_directory(self.path)
         if not self._clean:
-            self._recover_all(threads or cpu_count() or 1)
+            self._recover_all()
         _log.info(
             "log_directory_opened",
             path=str(self.path),
@@ -171,15 +165,21 @@ class LogDirectory:
             clean=self._clean,
         )
 
-    def _recover_all(self, threads: int) -> None:
-        partitions = sorted(self._known)
-        if not partitions:
+    def _recover_all(self) -> None:
+        if not self._known:
             return
-        for_each(self.get, partitions, threads, "log-recovery")
-        self.checkpoint()
+        for_each(self._recover, sorted(self._known), self._threads, "log-recovery")
+        with suppress(DiskFull):  # the next one is written when there is room
+            self.checkpoint()
         cut = sum(each.cut_bytes for each in self.recovered.values())
         scanned = sum(each.scanned_bytes for each in self.recovered.values())
         _log.info("logs_recovered", path=str(self.path), scanned_bytes=scanned, cut_bytes=cut)
+
+    def _recover(self, partition: TopicPartition) -> None:
+        try:
+            self.get(partition)
+        except DiskFull as error:  # the others are served: reading needs no room
+            _log.error("log_not_opened", partition=str(partition), reason=str(error))
 
     # -- partitions ----------------------------------------------------------------------------
 
@@ -230,17 +230,29 @@ class LogDirectory:
                 raise InvalidArgument(f"{self.path} has no log of {partition} any more")
             return self._load(partition) if log is None else log
 
+    def is_open(self, partition: TopicPartition) -> bool:
+        return partition in self._logs
+
+    def open_all(self, partitions: Iterable[TopicPartition]) -> None:
+        """Open logs ahead of their first use. One that does not open says why when it is used."""
+        closed = [each for each in partitions if each not in self._logs]
+        for_each(self._open_ahead, closed, self._threads, "log-open")
+
+    def _open_ahead(self, partition: TopicPartition) -> None:
+        with suppress(StorageError, InvalidArgument):
+            self.get(partition)
+
     def _load(self, partition: TopicPartition) -> PartitionLog:
         log, recovered = load_log(
             self._storage,
             partition,
             self.path / str(partition),
             self._configs(partition.topic),
-            log_start=self._log_starts.get(partition),
-            recovery_point=self._recovery_points.get(partition),
-            high_watermark=self._high_watermarks.get(partition),
+            log_start=self._offsets.log_starts.get(partition),
+            recovery_point=self._offsets.recovery_points.get(partition),
+            high_watermark=self._offsets.high_watermarks.get(partition),
             clean=self._clean,
-            on_roll=self._flush_later,
+            on_roll=self.flush_later,
         )
         with self._lock:
             self._logs[partition] = log
@@ -251,27 +263,11 @@ class LogDirectory:
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
         """Return the id of the topic this log belongs to, None when none was written."""
-        if partition in self._topic_ids:
-            return self._topic_ids[partition]
-        with self._storage.io(f"read the topic id of {partition}"):
-            metadata = PartitionMetadataFile.read(
-                self._storage.filesystem, self.path / str(partition)
-            )
-        topic_id = None if metadata is None else metadata.topic_id
-        with self._lock:
-            if partition in self._known:
-                self._topic_ids[partition] = topic_id
-        return topic_id
+        return self._topic_ids.of(partition)
 
     def set_topic_id(self, partition: TopicPartition, topic_id: TopicId) -> None:
-        """Write down, durably, of which topic a log is that was written without. It is known from
-        now on, even if the disk is full: then `maintain` writes it."""
-        self._topic_ids[partition] = self._owed_ids[partition] = topic_id
-        with self._storage.io(f"write the topic id of {partition}"):
-            PartitionMetadataFile(topic_id=topic_id).write(
-                self._storage.filesystem, self.path / str(partition)
-            )
-        self._owed_ids.pop(partition, None)
+        """Write down of which topic a log is that was written without (`TopicIds.write`)."""
+        self._topic_ids.write(partition, topic_id)
 
     def create(self, partition: TopicPartition, topic_id: TopicId | None = None) -> PartitionLog:
         """Create an empty log; return the log that is there if there is one (`create_all`)."""
@@ -296,10 +292,11 @@ class LogDirectory:
             log = self._make(partition, topic_id, config)
             with self._lock:
                 self._known.add(partition)
-                self._topic_ids[partition] = topic_id
+                self._topic_ids.note(partition, topic_id)
                 if log is not None:
                     self._logs[partition] = log
                     self._new.append(log)
+        self.open_all(missing)  # those in whose place something lay
 
     def _make(
         self, partition: TopicPartition, topic_id: TopicId | None, config: LogConfig
@@ -309,14 +306,13 @@ class LogDirectory:
         with self._storage.io(f"create {partition}"):
             used = self._departed.make_way(partition, topic_id)
             with self._saving:
-                for saved in (self._recovery_points, self._log_starts, self._high_watermarks):
-                    saved.forget(partition)
+                self._offsets.forget(partition)
             filesystem.make_directory(path)
             if topic_id is not None:
                 PartitionMetadataFile(topic_id=topic_id).write_new(filesystem, path)
         if used:
             return None
-        return new_log(self._storage, partition, path, config, self._flush_later)
+        return new_log(self._storage, partition, path, config, self.flush_later)
 
     def sync_new(self) -> None:
         """Let a thread make the logs durable that were created since the last call."""
@@ -327,10 +323,8 @@ class LogDirectory:
                 self._background.sync(log)
 
     def delete(self, *partitions: TopicPartition) -> None:
-        """Remove partitions at once; their files go with `remove_deleted`, after a delay.
-
-        However many they are, it costs one sync and one round of checkpoints.
-        """
+        """Remove partitions at once, with one sync and one round of checkpoints for all; their
+        files go with `remove_deleted`, after a delay."""
         self._leave(partitions, keep=False)
 
     def set_aside(self, *partitions: TopicPartition) -> None:
@@ -358,8 +352,7 @@ class LogDirectory:
                     config = self._configs(partition.topic) if log is None else log.config
                     self._departed.rename(partition, None if keep else config.file_delete_delay_ms)
                     del staying[partition]
-                    self._topic_ids.pop(partition, None)
-                    self._owed_ids.pop(partition, None)
+                    self._topic_ids.forget(partition)
                 if leaving:
                     self._storage.filesystem.sync_directory(self.path)
         finally:
@@ -370,22 +363,48 @@ class LogDirectory:
                 with suppress(DiskFull), self._storage.io(f"forget {len(leaving)} logs"):
                     self._save_offsets()
 
+    # -- a log that moves between two directories (`LogMove`) ------------------------------------
+
+    def expect(self, partition: TopicPartition, **offsets: int) -> None:
+        """Write down with which offsets a start opens a copy that gets its plain name next."""
+        with self._storage.io(f"expect {partition}"), self._saving:
+            self._arriving.add(partition)
+            self._offsets.put(partition, **offsets)
+
+    def adopt(self, log: PartitionLog, topic_id: TopicId | None) -> None:
+        """Serve a log that goes on in this directory."""
+        with self._lock:
+            self._known.add(log.partition)
+            self._logs[log.partition] = log
+            self._topic_ids.note(log.partition, topic_id)
+            self._arriving.discard(log.partition)
+
+    def hand_over(self, partition: TopicPartition) -> None:
+        """Delete what is left here of a log that goes on in another directory."""
+        with self._lock:
+            log = self._logs.pop(partition)
+            self._known.discard(partition)
+            self._topic_ids.forget(partition)
+        with self._storage.io(f"delete what {partition} has left"):
+            self._departed.rename(partition, log.config.file_delete_delay_ms)
+            self._storage.filesystem.sync_directory(self.path)
+        with suppress(DiskFull), self._storage.io(f"forget {partition}"):
+            self._save_offsets()
+
+    def flush_later(self, partition: TopicPartition) -> None:
+        """Let a thread flush a log that has rolled a segment."""
+        log = self._logs.get(partition)
+        if self._background is not None and log is not None:
+            self._background.flush(log)
+
     def remove_deleted(self) -> int:
         """Remove the files of partitions that were deleted file.delete.delay.ms ago."""
         return self._departed.remove_due()
 
-    def configure(self, topic: str) -> None:
-        """Give the open logs of a topic its configuration, which has changed."""
+    def configure(self, *topics: str) -> None:
+        """Give the open logs of topics, or all logs, their configuration, which has changed."""
         with self._lock:
-            logs = [log for key, log in self._logs.items() if key.topic == topic]
-        config = self._configs(topic)
-        for log in logs:
-            log.config = config
-
-    def configure_all(self) -> None:
-        """Give every open log its topic's configuration: the broker's defaults have changed."""
-        with self._lock:
-            logs = list(self._logs.items())
+            logs = [item for item in self._logs.items() if not topics or item[0].topic in topics]
         configs = {topic: self._configs(topic) for topic in {key.topic for key, _ in logs}}
         for key, log in logs:
             log.config = configs[key.topic]
@@ -399,39 +418,36 @@ class LogDirectory:
             self._save_offsets()
         self.save_high_watermarks()
         for log in self.open_logs():
-            log.prune_snapshots(self._recovery_points.get(log.partition))
+            log.prune_snapshots(self._offsets.recovery_points.get(log.partition))
 
     def save_high_watermarks(self) -> None:
         """Write down high watermarks: every five seconds, as Kafka does."""
         with self._storage.io(f"checkpoint {self.path}"), self._saving:
-            self._save(self._high_watermarks, lambda log: log.high_watermark)
+            self._save(self._offsets.high_watermarks, lambda log: log.high_watermark)
 
     def _save_offsets(self) -> None:
         with self._saving:
-            self._save(self._log_starts, lambda log: log.log_start_offset)
-            self._save(self._recovery_points, lambda log: log.recovery_point)
+            self._save(self._offsets.log_starts, lambda log: log.log_start_offset)
+            self._save(self._offsets.recovery_points, lambda log: log.recovery_point)
 
     def _save(self, saved: SavedOffsets, of: Callable[[PartitionLog], int]) -> None:
         with self._lock:
-            logs, known = list(self._logs.items()), frozenset(self._known)
+            logs, known = list(self._logs.items()), frozenset(self._known | self._arriving)
         saved.save(known, ((key, of(log)) for key, log in logs))
 
     def maintain(self, *, producer_expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
-        """Apply retention, delayed deletion and expiry, and write checkpoints: a broker does it
-        every few minutes.
-
-        Logs that were not used since the start are opened for it, one after the other.
-        """
+        """Apply retention, delayed deletion and expiry, and write checkpoints, every few minutes.
+        Logs that were not used since the start are opened for it, one after the other."""
         full: DiskFull | None = None
         for partition in self.partitions:
             try:
                 self.get(partition).maintain(producer_expiration_ms)
             except (InvalidArgument, LogClosed):
-                continue  # deleted meanwhile
+                continue  # deleted or moved meanwhile
             except DiskFull as error:
                 full = error  # another log may still make room
         self.remove_deleted()
-        for partition, topic_id in list(self._owed_ids.items()):
+        for partition, topic_id in self._topic_ids.owed():
             with self._lock:
                 loading = self._loading.setdefault(partition, Lock())
             with loading:
@@ -453,21 +469,16 @@ class LogDirectory:
         with self._lock:
             return list(self._logs.values())
 
-    def _flush_later(self, partition: TopicPartition) -> None:
-        log = self._logs.get(partition)
-        if self._background is not None and log is not None:
-            self._background.flush(log)
-
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flush all logs and mark the directory clean, so that the next start has nothing to do. An
-        offline directory is only let go of: the next start recovers it."""
+        """Flush all logs and mark the directory clean. An offline one is only let go of."""
         try:
             if self._background is not None:
                 self._background.stop()
             if self._storage.failure is None:
-                self._close_logs()
+                # Closing is waiting for the disk, which takes many at once.
+                for_each(PartitionLog.close, self.open_logs(), 8, "log-close")
                 self.checkpoint()
                 with self._storage.io(f"close {self.path}"):
                     marker = self.path / CLEAN_SHUTDOWN_NAME
@@ -477,10 +488,6 @@ class LogDirectory:
             _log.warning("log_directory_not_clean", path=str(self.path), reason=str(error))
         finally:
             self._let_go()
-
-    def _close_logs(self) -> None:
-        # Closing is waiting for the disk, which takes many at once.
-        for_each(PartitionLog.close, self.open_logs(), 8, "log-close")
 
     def _let_go(self) -> None:
         if self._background is not None:

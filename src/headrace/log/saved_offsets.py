@@ -47,6 +47,10 @@ class SavedOffsets:
             self._file.write(now)
             self._unwritten = False
 
+    def put(self, partition: TopicPartition, offset: int) -> None:
+        """Write down the offset of one partition more."""
+        self.save(self._saved.keys() | {partition}, [(partition, offset)])
+
     def forget(self, partition: TopicPartition) -> None:
         """Drop the entry of a partition before another of the same name is created, from the file
         as well.

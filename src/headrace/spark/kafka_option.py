@@ -8,10 +8,10 @@ are understood, so that options can be copied as they are.
 """
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from headrace.client.java_option import JAVA_KEYS, from_java
 from headrace.client.settings import CLIENT_CONFIG, ClientSettings
 from headrace.model.error import ConfigError
 
@@ -59,15 +59,7 @@ IGNORED: Final = frozenset(
 )
 """Options of Kafka's consumer that have no effect here."""
 
-_PEM_STORES: Final = {
-    "ssl.truststore": ("ssl.ca.location",),
-    "ssl.keystore": ("ssl.certificate.location", "ssl.key.location"),
-}
-_STORE_KEYS: Final = frozenset(
-    f"{store}.{what}" for store in _PEM_STORES for what in ("location", "type", "password")
-)
-_JAAS_LOGIN: Final = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
-_ESCAPED: Final = re.compile(r"\\(.)")
+_ACCEPTED: Final = IGNORED | JAVA_KEYS
 
 
 def client_texts(kafka: Mapping[str, str], others: Iterable[str] = ()) -> dict[str, str]:
@@ -82,48 +74,17 @@ def client_texts(kafka: Mapping[str, str], others: Iterable[str] = ()) -> dict[s
     own = set(others)
     if not kafka.get("bootstrap.servers", "").strip():
         raise ConfigError("say where the brokers are: option kafka.bootstrap.servers is missing")
-    found: dict[str, str] = {}
-    for name, text in kafka.items():
-        if name in CLIENT_CONFIG:
-            found[name] = text.strip()
-        elif name == "sasl.jaas.config":
-            found |= _login(text)
-        elif name not in own and name not in IGNORED and name not in _STORE_KEYS:
+    for name in kafka:
+        if name not in CLIENT_CONFIG and name not in own and name not in _ACCEPTED:
             raise _unknown(name, own)
-    for store, targets in _PEM_STORES.items():
-        found |= _pem(store, targets, kafka)
-    if "ssl.key.password" not in found and "ssl.keystore.password" in kafka:
-        found["ssl.key.password"] = kafka["ssl.keystore.password"]
+    ours = from_java(kafka, prefix="kafka.")
+    found = {name: text.strip() for name, text in ours.items() if name in CLIENT_CONFIG}
     ClientSettings.of(found)  # reports wrong values now, on the driver
     return found
 
 
-def _login(text: str) -> dict[str, str]:
-    """Parse a JAAS line: `...ScramLoginModule required username="a" password="b";`."""
-    parts = {name: _ESCAPED.sub(r"\1", value) for name, value in _JAAS_LOGIN.findall(text)}
-    if set(parts) != {"username", "password"}:
-        raise ConfigError(
-            "option kafka.sasl.jaas.config has no username and password in double quotes; "
-            "or write kafka.sasl.username and kafka.sasl.password"
-        )
-    return {f"sasl.{name}": value for name, value in parts.items()}
-
-
-def _pem(store: str, targets: tuple[str, ...], kafka: Mapping[str, str]) -> dict[str, str]:
-    location = kafka.get(f"{store}.location")
-    if location is None:
-        return {}
-    kind = kafka.get(f"{store}.type", "PEM" if location.endswith(".pem") else "JKS").strip()
-    if kind.upper() != "PEM":
-        raise ConfigError(
-            f"option kafka.{store}.location is a Java key store ({kind}), which is not read here: "
-            f"write kafka.{targets[0]} with a PEM file"
-        )
-    return dict.fromkeys(targets, location.strip())
-
-
 def _unknown(name: str, own: set[str]) -> ConfigError:
-    known = {*CLIENT_CONFIG.keys, *own, *IGNORED, *_STORE_KEYS, "sasl.jaas.config"}
+    known = {*CLIENT_CONFIG.keys, *own, *_ACCEPTED}
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean kafka.{near[0]}?" if near else ""
     return ConfigError(f"there is no option kafka.{name} that could be honoured here{hint}")

@@ -84,6 +84,8 @@ def _start(app_name: str, settings: dict[str, str], realtime: bool) -> SparkSess
         # A laptop's own host name may resolve to an address that cannot be reached.
         settings.setdefault("spark.driver.host", "127.0.0.1")
         settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
+    elif _PYTHON in settings:
+        os.environ.setdefault("PYSPARK_PYTHON", settings[_PYTHON])
     settings["spark.driver.extraJavaOptions"] = _java_options(settings)
     if realtime:
         settings |= connector_config(settings)

@@ -7,9 +7,10 @@
     with HttpServer("127.0.0.1", 0, Handler, name="health") as server:
         print(server.port)
 
-It has no login and no TLS: the caller chooses an address that only the right clients reach.
+It has no login: the caller chooses an address that only the right clients reach.
 """
 
+import ssl
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import socket
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _REFUSAL_SECONDS: Final = 1.0
+_HANDSHAKE_SECONDS: Final = 30.0
 _REFUSAL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
     b"Connection: close\r\n\r\n"
@@ -58,6 +60,7 @@ class HttpServer:
         name: of the thread that accepts connections.
         max_connections: served at once; the server replies 503 to further ones and closes them.
             None sets no limit.
+        tls: encrypts every connection; None leaves them plain.
         poll_seconds: how often the server looks whether it is to stop, which bounds how long
             `close` takes.
 
@@ -73,9 +76,10 @@ class HttpServer:
         *,
         name: str,
         max_connections: int | None = None,
+        tls: ssl.SSLContext | None = None,
         poll_seconds: float = 0.5,
     ) -> None:
-        self._server = _LimitedServer((host, port), handler, max_connections)
+        self._server = _LimitedServer((host, port), handler, max_connections, tls)
         self._thread = Thread(
             target=self._server.serve_forever, args=(poll_seconds,), name=name, daemon=True
         )
@@ -119,24 +123,44 @@ class _LimitedServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(
-        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], most: int | None
+        self,
+        address: tuple[str, int],
+        handler: type[BaseHTTPRequestHandler],
+        most: int | None,
+        tls: ssl.SSLContext | None,
     ) -> None:
+        self._tls = tls
         self._free = None if most is None else BoundedSemaphore(most)
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._free is not None and not self._free.acquire(blocking=False):
-            _refuse(request)
+            if self._tls is None:
+                _refuse(request)
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
-            super().process_request_thread(request, client_address)
+            connection = request if self._tls is None else _handshake(self._tls, request)
+            if connection is None:
+                self.shutdown_request(request)
+            else:
+                super().process_request_thread(connection, client_address)
         finally:
             if self._free is not None:
                 self._free.release()
+
+
+def _handshake(tls: ssl.SSLContext, connection: socket) -> socket | None:
+    """Return the encrypted connection, or None. Called in the connection's own thread, so that a
+    client that says nothing keeps no other one waiting."""
+    try:
+        connection.settimeout(_HANDSHAKE_SECONDS)
+        return tls.wrap_socket(connection, server_side=True)
+    except OSError:
+        return None
 
 
 def _refuse(connection: socket) -> None:

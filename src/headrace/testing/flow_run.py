@@ -18,6 +18,7 @@ from headrace.flow.plan.stage import stage_layout
 from headrace.flow.runtime.plan_run import PlanRun
 from headrace.flow.runtime.stage_map import BoltStage, SpoutStage, open_records
 from headrace.flow.runtime.stage_state import StageProcessor
+from headrace.flow.runtime.state_memory import StateMemory
 from headrace.flow.runtime.task_state import StateKeeper, TaskState
 
 _Chunks = list[tuple[int, int, bytes]]
@@ -87,7 +88,7 @@ class FlowRun:
         handle = self._stores[stage.number]
         handle.slot = slot
         stamp, changes = handle.getValueState("stamp", ""), handle.getListState("changes", "")
-        return StateKeeper(stamp, changes, {}).load(slot)
+        return StateKeeper(stamp, changes, StateMemory()).load(slot)
 
     def _rows(self, partition: int, values: Sequence[Any], columns: Any) -> pa.RecordBatch:
         first = self._offsets.get(partition, 0)

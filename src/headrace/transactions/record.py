@@ -167,7 +167,10 @@ def replay(records: Iterable[Record]) -> dict[str, TransactionMetadata]:
 
 
 class _Reader:
-    """A cursor over one key or value. Every length and count is checked against the bytes left."""
+    """A cursor over one key or value. Every length is checked against the bytes left.
+
+    A count is not: each item begins with a length, so the first that is missing ends the reading.
+    """
 
     __slots__ = ("_data", "_position", "_what")
 
@@ -189,24 +192,29 @@ class _Reader:
         return self._data[self._position - size : self._position]
 
     def int16(self) -> int:
-        return int(_SHORT.unpack(self.take(2))[0])
+        return self._number(_SHORT)
 
     def int32(self) -> int:
-        return int(_INT.unpack(self.take(4))[0])
+        return self._number(_INT)
 
     def int64(self) -> int:
-        return int(_LONG.unpack(self.take(8))[0])
+        return self._number(_LONG)
+
+    def _number(self, layout: struct.Struct) -> int:
+        (number,) = layout.unpack(self.take(layout.size))
+        return int(number)
+
+    def byte(self) -> int:
+        return int.from_bytes(self.take(1))
 
     def uvarint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
+        value = 0
+        for index in range(5):
+            byte = self.byte()
+            value |= (byte & 0x7F) << 7 * index
             if byte < 0x80:
                 return value
-            shift += 7
-            if shift > 28:
-                raise self._wrong("a length has more than five bytes")
+        raise self._wrong("a length has more than five bytes")
 
     def text(self, size: int) -> str:
         try:
@@ -214,15 +222,8 @@ class _Reader:
         except UnicodeDecodeError:
             raise self._wrong("a name is not UTF-8") from None
 
-    def count(self, size: int, each: int) -> int:
-        """Return how many items of at least `each` bytes follow; null (-1) counts as 0."""
-        left = len(self._data) - self._position
-        if size * each > left:
-            raise self._wrong(f"{size} items are announced and {left} bytes are left")
-        return max(size, 0)
-
     def state(self) -> TransactionState:
-        number = self.take(1)[0]
+        number = self.byte()
         if number > TransactionState.COMPLETE_ABORT.value:
             raise self._wrong(f"no transaction is ever written in state {number}")
         return TransactionState(number)
@@ -231,9 +232,10 @@ class _Reader:
         size: Callable[[], int] = (lambda: self.uvarint() - 1) if flexible else self.int32
         length: Callable[[], int] = (lambda: self.uvarint() - 1) if flexible else self.int16
         partitions: set[TopicPartition] = set()
-        for _ in range(self.count(size(), 3)):
+        # A null array has the size -1, and holds nothing.
+        for _ in range(size()):
             topic = self.text(length())
-            numbers = self.count(size(), 4)
+            numbers = max(size(), 0)
             for number in struct.unpack(f">{numbers}i", self.take(4 * numbers)):
                 partitions.add(TopicPartition(topic, number))
             for _tag in self.tags() if flexible else ():
@@ -242,7 +244,7 @@ class _Reader:
 
     def tags(self) -> "list[tuple[int, _Reader]]":
         tags = []
-        for _ in range(self.count(self.uvarint(), 2)):
+        for _ in range(self.uvarint()):
             tag = self.uvarint()
             tags.append((tag, _Reader(self.take(self.uvarint()), self._what)))
         return tags

@@ -15,6 +15,7 @@ No thread and no lock: the broker calls it from one loop.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count
 
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
@@ -84,7 +85,7 @@ class TransactionRegistry:
         self._take_id = take_id
         self._entries: dict[str, _Entry] = {}
         self._open: set[str] = set()
-        self._endings = 0
+        self._endings = count()
         self._next_sweep_ms = now_ms + self._sweep_interval_ms
 
     # Requests
@@ -197,8 +198,7 @@ class TransactionRegistry:
     def _adopt(self, entry: _Entry, metadata: TransactionMetadata) -> None:
         entry.metadata = metadata
         if metadata.state.prepared:
-            self._endings += 1
-            entry.ending = self._endings
+            entry.ending = next(self._endings)
             entry.owed = set(metadata.partitions)
         if metadata.state.resting:
             self._open.discard(metadata.transactional_id)

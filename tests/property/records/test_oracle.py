@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.records.batch import iter_batches
 from headrace.records.decode import decode
 from headrace.records.encode import encode
 
@@ -69,11 +70,12 @@ def test_any_number_of_records(oracle_and_codec, columns, make_record, count):
     assert oracle.read(encoded.data) == list(enumerate(records))
 
 
-def test_a_hundred_thousand_records(oracle, columns, make_record):
-    records = [make_record(n, b"%d" % (n % 97), b"value %d" % n, []) for n in range(100_000)]
+def test_offsets_of_three_bytes_and_several_batches(oracle, columns, make_record):
+    records = [make_record(n, b"%d" % (n % 97), b"value %d" % n, []) for n in range(20_000)]
 
-    encoded = encode(columns.of(records), codec="gzip")
+    encoded = encode(columns.of(records), codec="gzip", max_batch_bytes=450_000)
 
+    assert len(list(iter_batches(encoded.data))) == 2
     assert oracle.read(encoded.data) == list(enumerate(records))
     found = decode(oracle.build(records, "gzip")).columns
     assert columns.rows(found) == list(enumerate(records))

@@ -9,13 +9,18 @@ from headrace.cluster.config_command import (
     ConfigAlteration,
     ConfigOperation,
     alter_broker_configs,
+    alter_resource_configs,
     alter_topic_configs,
     replace_broker_configs,
     replace_topic_configs,
 )
+from headrace.cluster.entity import decode_entity, encode_entity, entity_path
 from headrace.cluster.rejection import ClusterError, Rejection
+from headrace.cluster.resource_config import ResourceConfig, ResourceKind
 from headrace.cluster.state import Put, Remove
+from headrace.cluster.store import Node
 from headrace.cluster.topic import PartitionRecord, TopicRecord
+from headrace.model.error import ConfigError
 from headrace.model.ids import BrokerId, TopicId
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
@@ -147,8 +152,17 @@ class TestBrokers:
 
         assert isinstance(change, Remove)
 
-    def test_a_static_key_is_refused(self, state):
-        outcome = replace_broker_configs(state, None, {"node.id": "5"})
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("node.id", "5"),
+            ("listeners", "PLAINTEXT://127.0.0.1:9093"),
+            ("sasl.enabled.mechanisms", "SCRAM-SHA-512"),
+            ("ssl.keystore.location", "/other.pem"),
+        ],
+    )
+    def test_a_static_key_is_refused(self, state, key, value):
+        outcome = replace_broker_configs(state, None, {key: value})
 
         assert refused(outcome) is ClusterError.INVALID_REQUEST
         assert "cannot change while the broker runs" in outcome.message
@@ -190,3 +204,69 @@ class TestBrokers:
         outcome = replace_broker_configs(state, BrokerId(9), {})
 
         assert refused(outcome) is ClusterError.INVALID_REQUEST
+
+
+INTERVAL, TIMEOUT = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
+
+
+class TestResources:
+    """Groups and metrics subscriptions."""
+
+    @pytest.fixture
+    def state(self, one_broker):
+        group = ResourceConfig(kind=ResourceKind.GROUP, name="g", configs={INTERVAL: "1000"})
+        one_broker.apply(Put(group))
+        return one_broker
+
+    def alter(self, state, *alterations, name="g", check=lambda values: None, **options):
+        keys = [ConfigAlteration(*alteration) for alteration in alterations]
+        return alter_resource_configs(state, ResourceKind.GROUP, name, keys, check=check, **options)
+
+    def test_set_keeps_the_rest(self, state):
+        change = self.alter(state, (TIMEOUT, SET, "9000"))
+
+        assert configs(change) == {INTERVAL: "1000", TIMEOUT: "9000"}
+
+    def test_replacing_does_not(self, state):
+        change = self.alter(state, (TIMEOUT, SET, "9000"), replacing=True)
+
+        assert configs(change) == {TIMEOUT: "9000"}
+
+    def test_another_group_has_its_own(self, state):
+        assert configs(self.alter(state, (TIMEOUT, SET, "9000"), name="h")) == {TIMEOUT: "9000"}
+
+    def test_nothing_left_removes_the_entry(self, state):
+        change = self.alter(state, (INTERVAL, DELETE))
+
+        assert isinstance(change, Remove)
+        assert change.entity.key() == ("group", "g")
+
+    @pytest.mark.parametrize(
+        ("alterations", "error"),
+        [
+            ([("no.such.key", SET, "1")], ClusterError.INVALID_CONFIG),
+            ([(TIMEOUT, SET, "0")], ClusterError.INVALID_CONFIG),
+            ([(TIMEOUT, SET, None)], ClusterError.INVALID_REQUEST),
+            ([(TIMEOUT, SET, "1"), (TIMEOUT, SET, "2")], ClusterError.INVALID_REQUEST),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, state, alterations, error):
+        assert refused(self.alter(state, *alterations)) is error
+
+    def test_values_that_do_not_fit_together_are_refused(self, state):
+        def check(values):
+            if values[INTERVAL] >= values[TIMEOUT]:
+                raise ConfigError("a member would be removed between two heartbeats")
+
+        assert refused(self.alter(state, (TIMEOUT, SET, "9"), check=check)) is (
+            ClusterError.INVALID_CONFIG
+        )
+        assert isinstance(self.alter(state, (TIMEOUT, SET, "9000"), check=check), Put)
+
+    def test_it_survives_its_node(self, state):
+        [entity] = state.resource_configs.values()
+
+        node = Node(entity_path(entity), encode_entity(entity), 0, False)
+
+        assert decode_entity(node) == entity
+        assert entity.kind.table is not ResourceKind.CLIENT_METRICS.table

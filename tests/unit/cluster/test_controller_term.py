@@ -110,8 +110,6 @@ class TestTerm:
         _, one = member(ensemble, 1)
         store, _ = member(ensemble, 2)
         create(one, [2, 1])
-        one.claim_term(1)
-        one.end_term()
         store.close()
         one.reload()
 

@@ -47,3 +47,46 @@ def test_the_followers_of_one_leader_vary():
 def test_there_must_be_a_broker_for_each_replica(factor):
     with pytest.raises(InvalidArgument, match="need as many brokers"):
         place({1: None, 2: None}, partitions=1, replication_factor=factor)
+
+
+def test_neighbours_on_the_ring_are_on_different_racks():
+    racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "b"}
+
+    leaders = [replicas[0] for replicas in place(racks, partitions=5, replication_factor=1)]
+
+    assert leaders == [1, 3, 2, 4, 5]
+
+
+def test_after_all_followers_had_their_turn_it_begins_again():
+    brokers = dict.fromkeys(range(4))
+    rounds = [
+        place(brokers, partitions=4, replication_factor=3, start=4 * each) for each in range(5)
+    ]
+
+    assert rounds[0] == rounds[3] == [(0, 1, 2), (1, 2, 3), (2, 3, 0), (3, 0, 1)]
+    assert rounds[1] == rounds[4]
+    assert [first[0] for first in rounds[:3]] == [(0, 1, 2), (0, 2, 3), (0, 3, 1)]
+
+
+def test_a_second_replica_on_a_rack_comes_only_when_all_racks_have_one():
+    racks = {1: "a", 2: "a", 3: "a", 4: "b"}
+
+    for replicas in place(racks, partitions=8, replication_factor=2):
+        assert 4 in replicas
+
+
+def test_replicas_are_divided_evenly_between_the_racks():
+    racks = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "b"}
+
+    for replicas in place(racks, partitions=12, replication_factor=4):
+        assert Counter(racks[broker] for broker in replicas) == {"a": 2, "b": 2}
+
+
+@pytest.mark.parametrize(("partitions", "start"), [(-1, 0), (1, -1)])
+def test_partitions_and_start_are_counts(partitions, start):
+    with pytest.raises(InvalidArgument, match="cannot be placed"):
+        place({1: None}, partitions=partitions, replication_factor=1, start=start)
+
+
+def test_no_partitions_have_no_places():
+    assert place({1: None}, partitions=0, replication_factor=1) == []

@@ -121,6 +121,34 @@ class TestCreateTopics:
         assert isinstance(first, TopicRecord)
         assert refused(second) is ClusterError.POLICY_VIOLATION
 
+    def test_a_request_may_reach_its_limit(self, one_broker):
+        outcomes = create(
+            one_broker,
+            TopicToCreate(name="a", partitions=9_000),
+            TopicToCreate(name="b", partitions=1_000),
+        )
+
+        assert all(isinstance(each, TopicRecord) for each in outcomes)
+
+    @pytest.mark.parametrize(("count", "fits"), [(10_000, True), (10_001, False)])
+    def test_assigned_partitions_have_the_same_limit(self, one_broker, count, fits):
+        assignments = dict.fromkeys(range(count), (1,))
+
+        [outcome] = create(one_broker, name="orders", assignments=assignments)
+
+        assert isinstance(outcome, TopicRecord) is fits
+        assert fits or refused(outcome) is ClusterError.POLICY_VIOLATION
+
+    def test_small_topics_begin_on_different_brokers(self, three_brokers):
+        existing(three_brokers, "first", partitions=1)
+
+        created = create(
+            three_brokers, *(TopicToCreate(name=name, partitions=1) for name in ("a", "b"))
+        )
+
+        leaders = [topic.partitions[0].leader for topic in created]
+        assert sorted([*leaders, three_brokers.topics["first"].partitions[0].leader]) == [1, 2, 3]
+
     @pytest.mark.parametrize("factor", [0, -2, 2])
     def test_replicas_need_brokers(self, one_broker, factor):
         [outcome] = create(one_broker, name="orders", replication_factor=factor)
@@ -187,6 +215,11 @@ class TestDeleteTopics:
         assert plan.changes == [Remove(topic)]
         assert plan.outcomes == {"orders": topic}
 
+    def test_a_topic_that_is_named_twice_goes_once(self, one_broker):
+        topic = existing(one_broker)
+
+        assert delete_topics(one_broker, ["orders", "orders"]).changes == [Remove(topic)]
+
     def test_a_topic_that_is_not_there_is_unknown(self, one_broker):
         plan = delete_topics(one_broker, ["orders"])
 
@@ -240,6 +273,41 @@ class TestCreatePartitions:
         existing(three_brokers)
 
         assert refused(self.grow(three_brokers, total=10_003)) is ClusterError.POLICY_VIOLATION
+
+    @pytest.mark.parametrize(("total", "fits"), [(5_002, True), (5_003, False)])
+    def test_the_limit_is_over_all_topics(self, three_brokers, total, fits):
+        existing(three_brokers)
+        existing(three_brokers, "more")
+        wanted = [
+            NewPartitions(name="orders", total=5_002),
+            NewPartitions(name="more", total=total),
+        ]
+
+        outcome = create_partitions(three_brokers, wanted).outcomes["more"]
+
+        assert isinstance(outcome, TopicRecord) is fits
+
+    def test_new_partitions_go_on_round_the_brokers(self, three_brokers):
+        before = existing(three_brokers, partitions=2)
+
+        topic = self.grow(three_brokers, total=3)
+
+        assert {each.leader for each in (*before.partitions, topic.partitions[2])} == {1, 2, 3}
+
+    def test_new_partitions_need_as_many_brokers(self, three_brokers):
+        existing(three_brokers, replication_factor=3)
+        three_brokers.apply(Remove(three_brokers.brokers[3]))
+
+        outcome = self.grow(three_brokers, total=3)
+
+        assert refused(outcome) is ClusterError.INVALID_REPLICATION_FACTOR
+
+    def test_a_change_is_one_topic(self, three_brokers):
+        existing(three_brokers)
+
+        plan = create_partitions(three_brokers, [NewPartitions(name="orders", total=3)])
+
+        assert plan.changes == [Put(plan.outcomes["orders"])]
 
     def test_a_topic_stands_once_in_a_request(self, three_brokers):
         existing(three_brokers)

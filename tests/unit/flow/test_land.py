@@ -7,6 +7,7 @@ import pytest
 
 from headrace.flow.error import FlowError
 from headrace.flow.land import LOG, Landing, logged_files, stray_files
+from headrace.flow.storage.file_store import LocalFileStore
 
 
 def landing(**options: str) -> Landing:
@@ -34,7 +35,9 @@ def test_files_that_the_log_does_not_name_are_strays(tmp_path: Path, files: list
     write_log(tmp_path, "1", files[2])
     (tmp_path / LOG / ".1.crc").touch()
 
-    assert stray_files(tmp_path) == [files[1], files[3]]
+    assert stray_files(LocalFileStore(tmp_path)) == [
+        each.relative_to(tmp_path).as_posix() for each in (files[1], files[3])
+    ]
 
 
 def test_a_compacted_log_replaces_the_logs_before_it(tmp_path: Path, files: list[Path]) -> None:
@@ -42,21 +45,21 @@ def test_a_compacted_log_replaces_the_logs_before_it(tmp_path: Path, files: list
     write_log(tmp_path, "1.compact", files[0], files[1])
     write_log(tmp_path, "2", files[2])
 
-    assert list(logged_files(tmp_path)) == [files[0], files[1], files[2]]
+    assert list(logged_files(LocalFileStore(tmp_path))) == [str(each) for each in files[:3]]
 
 
 def test_other_files_are_no_strays(tmp_path: Path, files: list[Path]) -> None:
     write_log(tmp_path, "0", *files)
     (tmp_path / "mine.parquet").touch()
 
-    assert stray_files(tmp_path) == []
+    assert stray_files(LocalFileStore(tmp_path)) == []
 
 
 def test_a_log_of_another_version_is_not_guessed_at(tmp_path: Path, files: list[Path]) -> None:
     write_log(tmp_path, "0", files[0], version="v9")
 
     with pytest.raises(FlowError, match="begins with 'v9'"):
-        stray_files(tmp_path)
+        stray_files(LocalFileStore(tmp_path))
 
 
 def test_an_unknown_format_and_missing_columns_are_reported() -> None:

@@ -6,6 +6,7 @@ from headrace.groups.classic_subscription import (
     read_assignment,
     read_subscription,
     subscribed_topics,
+    subscription_version,
     write_assignment,
 )
 from headrace.model.ids import TopicPartition
@@ -21,6 +22,7 @@ def test_topics_of_every_version_are_read() -> None:
 def test_foreign_bytes_are_no_subscription() -> None:
     assert subscribed_topics(b"") is None
     assert subscribed_topics(b"\xff\xff") is None
+    assert subscribed_topics(b"\xff\xff\0\0\0\0") is None, "there is no version -1"
     assert subscribed_topics(b"\0\0\x7f\xff\xff\xff") is None
     assert subscribed_topics(b"\0\0\0\0\0\1\0\2\xff\xff") is None
 
@@ -59,6 +61,8 @@ OWNED = b"\0\0\0\1\0\1a\0\0\0\2\0\0\0\0\0\0\0\5"
         (b"\0\1" + TOPICS + OWNED, (0, 5), None),
         (b"\0\2" + TOPICS + OWNED + b"\0\0\0\7", (0, 5), None),
         (b"\0\3" + TOPICS + OWNED + b"\0\0\0\7\0\2r1", (0, 5), "r1"),
+        (b"\0\3" + TOPICS, (), None),
+        (b"\0\1" + TOPICS + OWNED + b"\0\2r1", (0, 5), None),
         (b"\0\3" + TOPICS + OWNED + b"\0\0\0\7\xff\xff", (0, 5), None),
         (b"\0\4" + TOPICS + OWNED + b"\0\0\0\7\0\2r1" + b"more", (0, 5), "r1"),
     ],
@@ -74,6 +78,20 @@ def test_a_subscription_of_every_version_is_read(
     )
 
 
-@pytest.mark.parametrize("blob", [b"", b"\xff\xff", b"\0\0\0\0\0\1", b"\0\1" + TOPICS + b"\0\0"])
+@pytest.mark.parametrize(
+    "blob",
+    [
+        b"",
+        b"\xff\xff" + TOPICS,
+        b"\0\0\0\0\0\1",
+        b"\0\1" + TOPICS + b"\0\0",
+        b"\0\2" + TOPICS + OWNED + b"\0\0",
+    ],
+)
 def test_foreign_bytes_are_no_whole_subscription(blob: bytes) -> None:
     assert read_subscription(blob) is None
+
+
+def test_a_member_is_answered_in_the_version_of_its_subscription() -> None:
+    assert subscription_version(b"\0\2" + TOPICS) == 2
+    assert subscription_version(b"\0") == 0, "which every consumer reads"

@@ -1,10 +1,13 @@
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
+from headrace.groups.classic.group import ClassicGroup
 from headrace.groups.classic.message import (
     JoinRequest,
 )
+from headrace.groups.classic.state import ClassicState
 from headrace.groups.config import GroupConfig
 from headrace.groups.effect import Producer
 from headrace.groups.error import GroupError, Refusal
@@ -95,6 +98,11 @@ def test_member_of_a_classic_group_commits_with_its_generation(shard: GroupShard
         GroupError.UNKNOWN_MEMBER_ID,
         GroupError.UNKNOWN_MEMBER_ID,
     ]
+
+
+def test_an_empty_group_has_no_generation_to_commit_with(shard: GroupShard) -> None:
+    commit(shard)
+    assert commit(shard, generation=0).error is GroupError.UNKNOWN_MEMBER_ID
 
 
 def test_commit_with_a_generation_needs_a_group(shard: GroupShard) -> None:
@@ -194,9 +202,11 @@ def test_transactional_commit_of_a_fenced_member_is_refused(shard: GroupShard) -
     member_id = classic_member(shard, "clicks")
 
     named = commit(shard, producer=PRODUCER, member_id=member_id, generation=0)
+    half_named = commit(shard, producer=PRODUCER, generation=0)
     nameless = commit(shard, producer=PRODUCER)
 
     assert named.error is GroupError.ILLEGAL_GENERATION
+    assert half_named.error is GroupError.UNKNOWN_MEMBER_ID
     assert nameless.error is None
 
 
@@ -291,6 +301,49 @@ def test_offsets_of_an_empty_group_expire_after_the_last_member_left(shard: Grou
     assert shard.registry.group_ids() == []
 
 
+def test_an_empty_group_remembers_over_a_restart_since_when(shard: GroupShard) -> None:
+    member_id = classic_member(shard, "clicks")
+    commit(shard, member_id=member_id, generation=1)
+    shard.advance(1_000)
+    leave_classic(shard, member_id)
+    shard = shard.reopened()
+
+    shard.advance(7 * DAY_MS - 1)
+    shard.sweep()
+    kept = fetch(shard).offset
+    shard.advance(1)
+    shard.sweep()
+
+    assert kept == 5
+    assert shard.registry.group_ids() == []
+
+
+def test_a_group_that_is_in_use_does_not_expire_without_offsets(shard: GroupShard) -> None:
+    member_id = classic_member(shard, "clicks")
+    shard.sweep()
+    assert commit(shard, member_id=member_id, generation=1).error is None
+
+
+def test_an_id_that_was_given_out_keeps_its_group(shard: GroupShard) -> None:
+    request = JoinRequest(
+        group_id="g",
+        client_id="c",
+        protocol_type="consumer",
+        protocols=(MemberProtocol("range", b""),),
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        require_member_id=True,
+    )
+    given = shard.ask(request)
+    shard.sweep()
+    assert given.generation == -1
+
+    token = shard.send(replace(request, member_id=given.member_id))
+    shard.advance(0)
+
+    assert shard.answer(token).error is None
+
+
 def test_group_with_members_loses_only_topics_it_no_longer_reads() -> None:
     shard = GroupShard(
         GroupConfig(group_initial_rebalance_delay_ms=0, offsets_retention_ms=60_000),
@@ -304,6 +357,73 @@ def test_group_with_members_loses_only_topics_it_no_longer_reads() -> None:
     shard.sweep()
 
     assert (fetch(shard).offset, fetch(shard, VIEWS_0).offset) == (5, -1)
+
+
+@pytest.mark.parametrize("retention_ms", [0, 1_000])
+def test_offsets_are_kept_as_long_as_the_client_chose_and_no_longer(
+    shard: GroupShard, retention_ms: int
+) -> None:
+    commit(shard, retention_ms=retention_ms)
+    commit(shard, where=VIEWS_0, retention_ms=retention_ms + 1)
+
+    shard.advance(retention_ms)
+    shard.sweep()
+
+    assert (fetch(shard).offset, fetch(shard, VIEWS_0).offset) == (-1, 5)
+
+
+def test_a_group_in_a_rebalance_keeps_its_offsets(shard: GroupShard) -> None:
+    """What it will read is not known yet."""
+    member_id = classic_member(shard, "clicks")
+    commit(shard, where=VIEWS_0, member_id=member_id, generation=1, retention_ms=0)
+    group = shard.group("g")
+    assert isinstance(group, ClassicGroup)
+    group.state = ClassicState.COMPLETING_REBALANCE
+
+    shard.sweep()
+
+    assert fetch(shard, VIEWS_0).offset == 5
+
+
+def test_a_group_whose_subscription_cannot_be_read_keeps_its_offsets(shard: GroupShard) -> None:
+    member_id = classic_member(shard, "clicks", protocol_type="connect")
+    commit(shard, where=VIEWS_0, member_id=member_id, generation=1, retention_ms=0)
+
+    shard.sweep()
+
+    assert fetch(shard, VIEWS_0).offset == 5
+
+
+def test_a_commit_in_a_transaction_is_no_sign_of_life(shard: GroupShard) -> None:
+    member_id = classic_member(shard, "clicks")
+    shard.advance(1_799_999)
+    commit(shard, member_id=member_id, generation=1, producer=PRODUCER)
+
+    shard.advance(1)
+
+    reply = commit(shard, member_id=member_id, generation=1)
+    assert reply.error is GroupError.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_with_an_open_transaction_stays(shard: GroupShard) -> None:
+    leave_classic(shard, classic_member(shard, "clicks"))
+    commit(shard, producer=PRODUCER)
+
+    shard.sweep()
+    shard.end_transaction(PRODUCER.producer_id, commit=True)
+
+    assert [each.protocol_type for each in shard.registry.list_groups()] == ["consumer"]
+
+
+def test_stable_offsets_are_asked_for(shard: GroupShard) -> None:
+    commit(shard)
+    commit(shard, 6, VIEWS_0, producer=PRODUCER)
+
+    assert fetch(shard, require_stable=True).offset == 5
+    assert fetch(shard, VIEWS_0, require_stable=True).error is GroupError.UNSTABLE_OFFSET_COMMIT
+    assert fetch(shard, VIEWS_0) == FetchedOffset()
+    everything = shard.registry.fetch_offsets("g", None, require_stable=True)
+    assert list(everything) == [CLICKS_0, VIEWS_0]
 
 
 def test_client_may_choose_the_retention(shard: GroupShard) -> None:

@@ -179,7 +179,70 @@ def test_each_protocol_describes_its_own_groups(shard: GroupShard) -> None:
     assert shard.registry.describe_classic("missing") is None
 
 
+def test_between_generations_the_bytes_of_members_mean_nothing(shard: GroupShard) -> None:
+    classic_member(shard, "clicks")
+    shard.send(
+        JoinRequest(
+            group_id="g",
+            protocol_type="consumer",
+            protocols=(MemberProtocol("range", subscription("clicks")),),
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            require_member_id=False,
+        )
+    )
+
+    described = shard.registry.describe_classic("g")
+
+    assert described is not None
+    assert (described.state, described.protocol) == ("PreparingRebalance", "")
+    assert {(each.metadata, each.assignment) for each in described.members} == {(b"", b"")}
+
+
+def test_states_and_types_of_a_listing_must_both_fit(shard: GroupShard) -> None:
+    classic_member(shard, "clicks")
+    listed = shard.registry.list_groups
+
+    assert len(listed(states=["stable"], types=["classic"])) == 1
+    assert listed(states=["empty"], types=["classic"]) == []
+    assert listed(states=["stable"], types=["consumer"]) == []
+
+
+def test_whether_a_group_subscribes_by_expression(shard: GroupShard) -> None:
+    classic_member(shard, "clicks")
+    consumer_beat(shard, group_id="k")
+    assert not shard.registry.uses_regex
+    consumer_beat(shard, epoch=1, group_id="k", subscribed_topic_regex="v.*")
+    assert shard.registry.uses_regex
+
+
 # The seam.
+
+
+def test_what_a_timer_began_is_tried_again_when_its_append_failed(shard: GroupShard) -> None:
+    consumer_beat(shard)
+    shard.fail_appends = True
+    shard.advance(45_000)
+    shard.fail_appends = False
+    assert shard.registry.deadline_ms() == shard.now_ms + 500
+
+    shard.advance(499)
+    assert [group.state for group in shard.registry.list_groups()] == ["Stable"]
+    shard.advance(1)
+
+    assert [group.state for group in shard.registry.list_groups()] == ["Empty"]
+
+
+def test_a_shard_that_was_unloaded_knows_nothing(shard: GroupShard) -> None:
+    offsets = {CLICKS_0: OffsetToCommit(offset=1)}
+    consumer_beat(shard)
+    shard.registry.handle(CommitRequest(group_id="h", offsets=offsets), "open", shard.now_ms)
+
+    effects = shard.registry.unload()
+
+    assert effects.replies == []
+    assert shard.registry.describe_consumer("g") is None
+    shard.registry.handle(CommitRequest(group_id="h", offsets=offsets), "next", shard.now_ms)
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_a_roll_without_room_refuses_the_append_and_no_more() -> None:
 def test_maintenance_goes_on_with_the_other_logs(broker: Broker) -> None:
     other = broker.directory.create(TopicPartition("other", 0))
     broker.config = LogConfig(retention_ms=1000, file_delete_delay_ms=0)
-    broker.directory.configure_all()
+    broker.directory.configure()
     for log in (broker.log, other):
         fill(log, 2)
         log.roll()

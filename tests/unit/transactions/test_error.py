@@ -27,3 +27,8 @@ def test_every_other_error_is_the_same_in_all_versions():
     error = TransactionError.CONCURRENT_TRANSACTIONS
 
     assert for_version(error, "EndTxn", 0) is error
+
+
+def test_apis_that_always_knew_an_error_send_it_in_every_version():
+    for error in (TransactionError.PRODUCER_FENCED, TransactionError.TRANSACTION_ABORTABLE):
+        assert for_version(error, "WriteTxnMarkers", 0) is error

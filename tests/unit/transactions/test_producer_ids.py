@@ -83,6 +83,18 @@ def test_the_end_of_all_ids_is_an_error():
         claim_block(store, BrokerId(1))
 
 
+def test_the_very_last_block_is_given_out():
+    last = b'{"block_end":"%d"}' % (2**63 - 1001)
+    store = MemoryStore({NODE_PATH: StoredNode(last, 0)})
+
+    assert claim_block(store, BrokerId(1)).last == 2**63 - 1
+
+
+def test_after_many_lost_races_the_caller_tries_again_later():
+    with pytest.raises(VersionConflict, match="try again"):
+        claim_block(MemoryStore(lost_races=1_000), BrokerId(1))
+
+
 def test_ids_come_in_order_and_once():
     ids = ProducerIds()
     ids.add_block(ProducerIdBlock(0, 2))
@@ -104,6 +116,14 @@ def test_the_next_block_is_wanted_before_the_last_id_is_gone():
     assert ids.take() == 900
 
 
-def test_a_block_must_hold_ids():
+@pytest.mark.parametrize("block", [ProducerIdBlock(5, 4), ProducerIdBlock(-1, 4)])
+def test_a_block_must_hold_ids(block):
     with pytest.raises(InvalidArgument):
-        ProducerIds().add_block(ProducerIdBlock(5, 4))
+        ProducerIds().add_block(block)
+
+
+def test_a_block_may_hold_a_single_id():
+    ids = ProducerIds()
+    ids.add_block(ProducerIdBlock(0, 0))
+
+    assert [ids.take(), ids.take()] == [0, None]

@@ -121,5 +121,76 @@ def test_an_unknown_version_says_what_can_be_read():
 def test_a_huge_count_is_refused_before_anything_is_allocated():
     damaged = VALUE_EMPTY[:17] + b"\xff\xff\xff\xff\x0f" + VALUE_EMPTY[18:]
 
-    with pytest.raises(CorruptLog, match="items are announced"):
+    with pytest.raises(CorruptLog, match="bytes are announced"):
         record.decode(KEY, damaged)
+
+
+def test_a_length_has_at_most_five_bytes():
+    damaged = VALUE_EMPTY[:17] + b"\xff\xff\xff\xff\xff\x0f" + VALUE_EMPTY[18:]
+
+    with pytest.raises(CorruptLog, match="more than five bytes"):
+        record.decode(KEY, damaged)
+
+
+@pytest.mark.parametrize(
+    ("size", "length"),
+    [(126, b"\x7f"), (127, b"\x80\x01"), (249, b"\xfa\x01"), (20_000, b"\xa1\x9c\x01")],
+)
+def test_long_names_are_written_as_kafka_does(size, length):
+    topic = "t" * size
+    metadata = replace(METADATA, partitions=frozenset({TopicPartition(topic, 5)}))
+
+    key, value = record.encode(metadata)
+
+    assert b"\x02" + length + topic.encode() in value
+    assert record.decode(key, value) == ("pay-ü", metadata)
+
+
+def test_many_partitions_are_read():
+    partitions = frozenset(TopicPartition("orders", number) for number in range(300))
+    metadata = replace(METADATA, partitions=partitions)
+
+    assert record.decode(*record.encode(metadata)) == ("pay-ü", metadata)
+
+
+def test_a_topic_without_partitions_is_no_damage():
+    null = VALUE_EMPTY[:17] + b"\x02\x02t\x00\x00" + VALUE_EMPTY[18:]
+
+    _, metadata = record.decode(KEY, null)
+
+    assert metadata.partitions == frozenset()
+
+
+def test_an_empty_tag_of_a_newer_broker_is_skipped():
+    _, metadata = record.decode(KEY, VALUE_EMPTY[:-1] + b"\x01\x09\x00")
+
+    assert metadata.producer_id == 1
+
+
+@pytest.mark.parametrize(
+    "state", [TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
+)
+def test_the_end_of_a_transaction_is_read(state):
+    metadata = replace(METADATA, state=state)
+
+    assert record.decode(*record.encode(metadata)) == ("pay-ü", metadata)
+
+
+@pytest.mark.parametrize("number", [6, 7, 99])
+def test_a_state_that_is_never_written_is_damage(number):
+    damaged = VALUE_EMPTY[:16] + bytes([number]) + VALUE_EMPTY[17:]
+
+    with pytest.raises(CorruptLog, match=f"state {number}"):
+        record.decode(KEY, damaged)
+
+
+@pytest.mark.parametrize("key", [b"\0\0\xff\xff", b"\0\0\0\2\xff\xff", b"\0\0\0\3ab", b"\0"])
+def test_a_key_that_names_no_id_is_damage(key):
+    with pytest.raises(CorruptLog):
+        record.decode(key, None)
+
+
+def test_replay_steps_over_records_of_another_kind():
+    records = [(b"\x00\x09whatever", b""), record.encode(METADATA)]
+
+    assert record.replay(records) == {"pay-ü": METADATA}

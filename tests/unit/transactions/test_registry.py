@@ -4,7 +4,7 @@ import pytest
 
 from headrace.model.error import CorruptLog, InvalidArgument
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
-from headrace.transactions.effect import TransactionEffects
+from headrace.transactions.effect import NOTHING, TransactionEffects
 from headrace.transactions.error import TransactionError
 from headrace.transactions.listing import ListingFilter
 from headrace.transactions.message import (
@@ -134,6 +134,8 @@ class TestMarkers:
         coordinator.tick(1)
 
         assert [again.partitions for again in coordinator.markers] == [{second}]
+        coordinator.tick(1_000)
+        assert len(coordinator.markers) == 1, "the second request is under way"
 
     def test_a_complete_record_that_failed_is_tried_again(self, coordinator):
         owner = coordinator.init()
@@ -161,8 +163,94 @@ class TestMarkers:
 
         assert coordinator.state() == "PrepareCommit"
 
+    def test_markers_under_way_are_not_asked_for_again(self, coordinator):
+        owner = coordinator.init()
+        coordinator.add(owner, 0)
+        coordinator.end(owner, commit=True)
+
+        coordinator.tick(30_000)
+
+        assert len(coordinator.markers) == 1
+        assert coordinator.registry.next_deadline_ms() > coordinator.now_ms + 60_000
+
+    def test_markers_of_an_id_that_is_gone_do_not_matter(self, coordinator):
+        owner = coordinator.init()
+        coordinator.add(owner, 0)
+        coordinator.end(owner, commit=True)
+        [markers] = coordinator.markers
+        coordinator.registry.load([], coordinator.now_ms)
+
+        assert coordinator.registry.markers_written(markers, markers.partitions, 0) is NOTHING
+        coordinator.registry.markers_failed(markers, 0)
+
+    def test_markers_that_failed_late_do_not_matter(self, coordinator):
+        """They were sent twice, and the others completed the transaction."""
+        owner = coordinator.init()
+        coordinator.add(owner, 0)
+        coordinator.end(owner, commit=True)
+        [late] = coordinator.write_markers()
+        coordinator.registry.markers_failed(late, coordinator.now_ms)
+
+        assert coordinator.registry.next_deadline_ms() > coordinator.now_ms + 60_000
+
 
 class TestTime:
+    def test_a_change_that_failed_and_then_worked_leaves_no_deadline(self, coordinator):
+        owner = coordinator.init()
+        coordinator.add(owner, 0)
+        failed = coordinator.registry.add_partitions("t", add_event(owner, 1), coordinator.now_ms)
+        coordinator.registry.reject(failed, coordinator.now_ms)
+        coordinator.add(owner, 1)
+
+        assert coordinator.registry.next_deadline_ms() == coordinator.now_ms + 60_000
+
+    def test_a_change_that_failed_leaves_the_timeout(self, coordinator):
+        owner = coordinator.init(timeout_ms=1_000)
+        coordinator.add(owner, 0)
+        failed = coordinator.registry.add_partitions("t", add_event(owner, 1), coordinator.now_ms)
+        coordinator.registry.reject(failed, coordinator.now_ms)
+        began_ms = coordinator.now_ms
+
+        coordinator.tick(100)
+        assert coordinator.registry.next_deadline_ms() == began_ms + 1_000
+        coordinator.tick(900)
+
+        assert coordinator.state() == "PrepareAbort"
+
+    def test_a_change_that_failed_does_not_put_the_timeout_off(self, coordinator):
+        owner = coordinator.init(timeout_ms=1_000)
+        coordinator.add(owner, 0)
+        failed = coordinator.registry.add_partitions("t", add_event(owner, 1), coordinator.now_ms)
+        coordinator.registry.reject(failed, coordinator.now_ms)
+
+        coordinator.tick(1_000)
+
+        assert coordinator.state() == "PrepareAbort"
+
+    def test_a_timeout_waits_for_the_append_under_way(self, coordinator):
+        owner = coordinator.init(timeout_ms=1_000)
+        coordinator.add(owner, 0)
+        coordinator.registry.end_transaction("t", end_event(owner), coordinator.now_ms)
+
+        assert coordinator.registry.tick(coordinator.now_ms + 1_000) == []
+
+    def test_after_a_sweep_the_next_one_is_an_hour_away(self, coordinator):
+        coordinator.tick(60 * 60 * 1000)
+
+        assert coordinator.registry.next_deadline_ms() == coordinator.now_ms + 60 * 60 * 1000
+
+    def test_an_id_expires_after_its_last_transaction(self, coordinator):
+        owner = coordinator.init()
+        coordinator.add(owner, 0)
+        coordinator.end(owner, commit=True)
+        coordinator.write_markers()
+
+        coordinator.tick(7 * DAY_MS)
+        assert coordinator.state() is None
+        coordinator.tick(60 * 60 * 1000)
+
+        assert len(coordinator.registry) == 0
+
     def test_a_transaction_that_takes_too_long_is_aborted(self, coordinator):
         owner = coordinator.init(timeout_ms=1000)
         coordinator.add(owner, 0)
@@ -245,6 +333,28 @@ class TestRestart:
 
         assert coordinator.state() == "PrepareAbort"
 
+    def test_loading_again_forgets_what_was_there(self, coordinator):
+        owner = coordinator.init()
+        coordinator.add(owner, 0)
+
+        assert coordinator.registry.load([], coordinator.now_ms) == []
+
+        assert len(coordinator.registry) == 0
+        assert coordinator.registry.tick(coordinator.now_ms + 60_000) == []
+
+    def test_a_snapshot_is_what_a_restart_finds(self, coordinator):
+        owner = coordinator.init()
+        coordinator.init(resume=(owner.producer_id, owner.producer_epoch))
+        coordinator.registry.init_producer_id(
+            "t", InitProducerId(transactional_id="new", timeout_ms=1), 0
+        )
+
+        before = coordinator.registry.snapshot()
+        coordinator.restart()
+
+        assert list(before) == ["pay"], "an append under way may fail"
+        assert coordinator.registry.snapshot() == before
+
     def test_a_damaged_record_is_not_skipped(self, coordinator):
         with pytest.raises(CorruptLog):
             coordinator.registry.load([(b"\x00\x00\x00\x03pay", b"\x00\x01")], 0)
@@ -287,6 +397,22 @@ class TestQuestions:
         listed = coordinator.registry.list_transactions(wanted, coordinator.now_ms)
 
         assert [line.transactional_id for line in listed] == found
+
+    @pytest.mark.parametrize(("age_ms", "found"), [(5, []), (6, ["pay"])])
+    def test_long_transactions_are_listed(self, coordinator, age_ms, found):
+        coordinator.add(coordinator.init(), 0)
+        now_ms = coordinator.now_ms + age_ms
+
+        listed = coordinator.registry.list_transactions(ListingFilter(longer_than_ms=5), now_ms)
+
+        assert [line.transactional_id for line in listed] == found
+
+    def test_without_a_filter_a_clock_that_went_back_hides_nothing(self, coordinator):
+        coordinator.add(coordinator.init(), 0)
+
+        listed = coordinator.registry.list_transactions(ListingFilter(), coordinator.now_ms - 9)
+
+        assert len(listed) == 1
 
     def test_state_names_that_do_not_exist_are_reported(self):
         wanted = ListingFilter(states=frozenset({"Ongoing", "Sleeping"}))

@@ -41,7 +41,15 @@ class TestInitProducerId:
 
         assert reply.error is TransactionError.INVALID_TRANSACTION_TIMEOUT
 
-    @pytest.mark.parametrize("name", ["", "x" * 40_000])
+    @pytest.mark.parametrize("timeout_ms", [1, 900_000])
+    def test_the_timeout_may_be_the_shortest_or_the_longest(self, coordinator, timeout_ms):
+        assert coordinator.init(timeout_ms=timeout_ms).error is TransactionError.NONE
+
+    @pytest.mark.parametrize("name", ["x", "x" * 32_767])
+    def test_an_id_that_a_record_can_name_is_taken(self, coordinator, name):
+        assert coordinator.init(name).error is TransactionError.NONE
+
+    @pytest.mark.parametrize("name", ["", "x" * 32_768])
     def test_an_id_that_no_record_can_name_is_refused(self, coordinator, name):
         assert coordinator.init(name).error is TransactionError.INVALID_REQUEST
 
@@ -112,6 +120,20 @@ class TestResumeAfterAnError:
         assert (first.producer_id, first.producer_epoch) == (1001, 0)
         assert retried == first
 
+    @pytest.mark.parametrize("resume", [(1000, 5), (7, 32766)])
+    def test_only_the_last_epoch_of_the_former_id_is_a_retry(self, coordinator, resume):
+        at_epoch(coordinator, 32766)
+        coordinator.init(resume=(1000, 32766))
+
+        assert coordinator.init(resume=resume).error is TransactionError.PRODUCER_FENCED
+
+    def test_the_epoch_before_the_last_is_handed_out(self, coordinator):
+        at_epoch(coordinator, 32765)
+
+        reply = coordinator.init()
+
+        assert (reply.producer_id, reply.producer_epoch) == (1000, 32766)
+
     def test_a_new_producer_moves_on_from_used_up_epochs_too(self, coordinator):
         at_epoch(coordinator, 32766)
 
@@ -148,6 +170,7 @@ class TestAddPartitions:
         written = len(coordinator.log)
 
         assert coordinator.add(owner, 1) is TransactionError.NONE
+        assert coordinator.add(owner, 0, 1) is TransactionError.NONE
         assert len(coordinator.log) == written
 
     def test_an_unknown_id_has_no_mapping(self, coordinator):
@@ -344,6 +367,29 @@ class TestEndWithEpochBump:
         reply = coordinator.end(owner, commit=True, version=V2)
 
         assert reply.error is TransactionError.INVALID_TXN_STATE
+
+    def test_the_epoch_below_an_open_transaction_is_a_zombies(self, coordinator):
+        zombie = coordinator.init()
+        owner = coordinator.init()
+        coordinator.add(owner, 0, version=V2)
+
+        reply = coordinator.end(zombie, commit=True, version=V2)
+
+        assert reply.error is TransactionError.PRODUCER_FENCED
+
+    def test_the_end_keeps_the_time_of_the_beginning(self, coordinator):
+        owner = coordinator.init()
+        coordinator.add(owner, 0, version=V2)
+        began_ms = coordinator.now_ms
+        coordinator.now_ms += 5
+
+        next_owner = coordinator.end(owner, commit=True, version=V2)
+        coordinator.write_markers()
+
+        assert coordinator.registry.metadata("pay").start_ms == began_ms
+        coordinator.now_ms += 5
+        coordinator.end(next_owner, commit=False, version=V2)
+        assert coordinator.registry.metadata("pay").start_ms == began_ms + 10, "it begins and ends"
 
     def test_the_epoch_below_an_empty_id_is_a_zombies(self, coordinator):
         zombie = coordinator.init()

@@ -3,8 +3,13 @@
 import asyncio
 from concurrent.futures import Executor
 
+import structlog
+
+from headrace.model.error import DiskFull, StorageError, VersionConflict
 from headrace.model.ids import BrokerId, ProducerId
 from headrace.transactions.producer_ids import BlockStore, ProducerIds, claim_block
+
+log = structlog.get_logger(__name__)
 
 
 class ProducerIdSource:
@@ -34,8 +39,26 @@ class ProducerIdSource:
         """Return an id that no producer has had; None while the next block is being claimed."""
         producer_id = self._ids.take()
         if self._ids.wants_block and self._claiming is None:
-            self._claiming = self._loop.create_task(self.claim())
+            self._claiming = self._loop.create_task(self._claim_again())
         return producer_id
+
+    async def claim_first(self) -> None:
+        """Claim a block at the start. A full disk does not prevent that: until there is room,
+        producers that need an id are asked to try again.
+
+        Raises:
+            StorageError, VersionConflict: the store cannot be reached, or others were faster.
+        """
+        try:
+            await self.claim()
+        except DiskFull as error:
+            log.warning("producer_ids_not_claimed", reason=str(error))
+
+    async def _claim_again(self) -> None:
+        try:
+            await self.claim()
+        except (StorageError, VersionConflict) as error:
+            log.warning("producer_ids_not_claimed", reason=str(error))  # the next request tries
 
     async def claim(self) -> None:
         """Claim a block of ids and add it to those that are left.

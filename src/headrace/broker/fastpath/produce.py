@@ -76,6 +76,7 @@ class FastProduce:
             broker.topics.version != self._version
             or broker.guard.authorizer is not None
             or broker.quotas.active
+            or (broker.batch_opener.opening and partition.name in broker.batch_opener.opening)
         ):
             return None
         records = self._shape.records(frame)

@@ -30,7 +30,8 @@ class _WatchedFetch(ConsumerFetch):
     def _watch_of(self, session: FetchSession) -> FetchWatch:
         watch = session.watch
         if not isinstance(watch, FetchWatch):
-            watch = session.watch = FetchWatch(self._finder(), session.partitions.values())
+            watch = FetchWatch(self._finder(), session.partitions.values())
+            session.begin_watch(watch)
         return watch
 
     def _finder(self) -> FindSource:

@@ -30,8 +30,8 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         wanted = read_filter(request)
     except InvalidArgument as error:
         return _failed(ErrorCode.invalid_request, str(error))
-    found = await broker.controller.administer(
-        lambda controller: sorted(acl for acl in controller.state.acls if wanted.accepts(acl))
+    found = await broker.controller.read(
+        lambda state: sorted(acl for acl in list(state.acls) if wanted.accepts(acl))
     )
     by_resource: dict[tuple[str, str, str], list[Acl]] = {}
     for acl in found:

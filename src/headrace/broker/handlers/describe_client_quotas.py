@@ -30,9 +30,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     wanted = QuotaFilter(
         {each.entity_type: _name(each) for each in request.components}, request.strict
     )
-    found = await broker.controller.administer(
-        lambda controller: [
-            quota for quota in controller.state.quotas.values() if wanted.accepts(quota.entity)
+    found = await broker.controller.read(
+        lambda state: [
+            quota for quota in list(state.quotas.values()) if wanted.accepts(quota.entity)
         ]
     )
     return {

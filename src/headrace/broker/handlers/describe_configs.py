@@ -55,9 +55,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             for resource, target in zip(request.resources, targets, strict=True)
         ]
 
-    return {
-        "results": await broker.controller.administer(lambda controller: describe(controller.state))
-    }
+    return {"results": await broker.controller.read(describe)}
 
 
 def _describe(

@@ -29,9 +29,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             "error_code": ErrorCode.cluster_authorization_failed,
             "error_message": "not allowed to describe the cluster",
         }
-    known = await broker.controller.administer(
-        lambda controller: dict(controller.state.credentials)
-    )
+    known = await broker.controller.read(lambda state: dict(state.credentials))
     by_user: dict[str, list[ScramCredential]] = {}
     for (user, _), credential in sorted(known.items()):
         by_user.setdefault(user, []).append(credential)

@@ -40,7 +40,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             for name in _names(kind, state)
         ]
 
-    found = await broker.controller.administer(lambda controller: names(controller.state))
+    found = await broker.controller.read(names)
     return {
         "config_resources": [{"resource_type": kind, "resource_name": name} for kind, name in found]
     }
@@ -51,5 +51,5 @@ def _names(kind: ConfigResourceType, state: ClusterState) -> list[str]:
         return sorted(state.topics)
     if kind in RESOURCE_KINDS:
         resource = RESOURCE_KINDS[kind]
-        return sorted(name for known, name in state.resource_configs if known is resource)
+        return sorted(name for known, name in list(state.resource_configs) if known is resource)
     return [str(broker_id) for broker_id in sorted(state.brokers)]

@@ -260,9 +260,12 @@ def _append(
         return ProducePartitionResult(index, ErrorCode.invalid_topic_exception), None
     if refused and partition.name in refused:
         return ProducePartitionResult(index, refused[partition.name]), None
-    appended = partition.append_plain(records, acks_all=acks == _ALL) if records else None
-    if appended is not None:
-        return _appended(broker, partition, appended, acks)
+    opening = broker.batch_opener.opening
+    waits = bool(opening) and partition.name in opening
+    if records and not waits:
+        appended = partition.append_plain(records, acks_all=acks == _ALL)
+        if appended is not None:
+            return _appended(broker, partition, appended, acks)
     try:
         batch = _one_batch(records)
     except HeadraceError as error:
@@ -281,7 +284,7 @@ def _append(
             return _failed(index, error), None
         return _appended(broker, partition, appended, acks)
 
-    if partition.name in broker.batch_opener or partition.log.must_open(batch):
+    if waits or partition.log.must_open(batch):
         try:
             return broker.batch_opener.open(
                 partition.name, batch, lambda: partition.log.admit(batch), append

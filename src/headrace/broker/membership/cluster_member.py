@@ -87,7 +87,7 @@ class ClusterMember:
         self._record = record
         self._isr.start()
         self._host.applier.apply_members()
-        await self._host.applier.set_strays_aside()
+        await self._host.applier.prepare_logs()
         loop = self._host.loop
         for kind in (*KINDS, TERM_KIND):
             await self._host.in_thread(partial(self._store.watch, kind, self._on_watch_event))

@@ -6,6 +6,7 @@ others changed, and what a command that failed has learned. Only the logs of top
 deleted later, in the background (`TopicApplier`): no command waits for the disk work of another.
 Rule 3: a client that goes away cancels its wait, never a command that is under way: a topic must
 not exist unserved.
+Rule 4: what only reads waits for no command (`read`).
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
+from headrace.cluster.state import ClusterState
 from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicDefaults, TopicPlan, TopicToCreate
 from headrace.model.error import HeadraceError
@@ -63,13 +65,23 @@ class ControllerClient:
         """Run a command of the controller and apply what it changed (rules 1 to 3)."""
         return await self._to_the_end(self._administer(command))
 
+    async def read(self, reading: Callable[[ClusterState], Result]) -> Result:
+        """Read the cluster's state in a thread, while commands may run: a request that changes
+        nothing does not wait for those that do.
+
+        It sees every command that has returned, and perhaps a part of one that runs. `reading`
+        keeps the thread rule of `ClusterState`.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, reading, self._controller.state)
+
     async def _administer(self, command: Callable[[Controller], Result]) -> Result:
         loop = asyncio.get_running_loop()
         async with self._one_command:
             try:
                 return await loop.run_in_executor(self._thread, command, self._controller)
             finally:
-                self._applier.apply(self._controller.take_changes())
+                await self._applier.apply(self._controller.take_changes())
 
     async def _to_the_end(self, command: Coroutine[Any, Any, Result]) -> Result:
         """Run a command to its end even if the caller is cancelled (rule 3)."""

@@ -17,6 +17,7 @@ from headrace.broker.config.internal_topic import TRANSACTION_STATE
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.guard import Guard
 from headrace.broker.membership.finalized_features import FinalizedFeatures
+from headrace.broker.membership.loop_turn import LoopTurn
 from headrace.broker.membership.topic_applier import TopicApplier
 from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.quota import Quotas
@@ -119,23 +120,27 @@ class MetadataApplier:
 
         Transactions last: those that were decided write their markers into the others at once.
         """
-        topics = self._controller.state.topics.values()
+        topics, turn = self._controller.state.topics.values(), LoopTurn()
         for topic in sorted(topics, key=lambda topic: topic.name == TRANSACTION_STATE):
             self.topics.apply(topic)
+            await turn.pause_if_over()
         await self.topics.settle()
 
-    async def set_strays_aside(self) -> None:
-        """Rename the logs of topics that were deleted, or moved away, while the broker was down."""
+    async def prepare_logs(self) -> None:
+        """Rename the logs of topics that were deleted, or moved away, while the broker was down,
+        and open the others: from the registration on, serving a topic waits for no disk."""
         target, topics = self._target, self._controller.state.topics
         await target.in_thread(lambda: target.storage.set_strays_aside(topics))
+        await target.in_thread(lambda: target.storage.open_logs(topics))
 
     # -- while the broker runs
 
-    def apply(self, changes: list[Change]) -> None:
+    async def apply(self, changes: list[Change]) -> None:
         """Make changes of the cluster's state take effect, whichever broker made them.
 
-        It does not wait for the disk: `TopicApplier` makes the logs of new topics meanwhile. Topics
-        of transactions last: those that were decided write their markers into the others.
+        It does not wait for the disk: `TopicApplier` makes the logs of new topics meanwhile. A
+        failover changes every topic, and others get their turn on the loop in between. Topics of
+        transactions last: those that were decided write their markers into the others.
         """
         kinds: set[type] = set()
         topics: dict[str, Change] = {}
@@ -149,18 +154,20 @@ class MetadataApplier:
                     kinds.add(type(other))
         for kind in kinds:
             _APPLIERS[kind](self)
-        self._apply_topics(topics.values())
+        await self._apply_topics(topics.values())
 
-    def _apply_topics(self, changes: Iterable[Change]) -> None:
+    async def _apply_topics(self, changes: Iterable[Change]) -> None:
         records: list[TopicRecord] = []
         removed: list[TopicRecord] = []
         for change in changes:
             assert isinstance(change.entity, TopicRecord)
             (records if isinstance(change, Put) else removed).append(change.entity)
+        turn = LoopTurn()
         if removed:
             self.topics.remove(removed)
         for record in sorted(records, key=lambda record: record.name == TRANSACTION_STATE):
             self.topics.apply(record)
+            await turn.pause_if_over()
 
     def _apply_member(self, member: BrokerRecord, *, running: bool) -> None:
         target, broker_id = self._target, member.broker_id
@@ -179,7 +186,7 @@ class MetadataApplier:
         target = self._target
         target.settings.set_dynamic(self._controller.state.dynamic_configs(target.settings.node_id))
         for directory in target.storage.directories:
-            directory.configure_all()
+            directory.configure()
         # A topic's settings that have no value of their own follow the broker's.
         for partition in target.topics.partitions():
             partition.apply_config()

@@ -22,7 +22,7 @@ class StandaloneMember:
         self._applier = applier
 
     async def join(self, record: BrokerRecord) -> None:
-        await self._applier.set_strays_aside()
+        await self._applier.prepare_logs()
         await self._controller.administer(lambda controller: controller.register(record))
 
     async def leave(self) -> None:

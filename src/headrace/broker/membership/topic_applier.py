@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from headrace.broker.config.internal_topic import TRANSACTION_STATE
+from headrace.broker.membership.loop_turn import LoopTurn
 from headrace.broker.replica.log_storage import Doomed, LogStorage
 from headrace.broker.replica.replica_roles import ReplicaRoles
 from headrace.broker.replica.topic_table import TopicTable
@@ -28,9 +29,6 @@ from headrace.model.ids import TopicPartition
 log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
-
-# Leading thousands of partitions takes a second: others get their turn on the loop in between.
-_TURN_SECONDS = 0.005
 
 
 class TopicTarget(Protocol):
@@ -95,13 +93,14 @@ class TopicApplier:
         self._start()
 
     def retry(self) -> None:
-        """Delete and make the logs that could not be, because a disk was full: there may be room
-        now."""
+        """Delete, make and serve the logs that could not be, because a disk was full: there may be
+        room now."""
         self._target.storage.doom_undeleted(self._newest)
         failed, self._failed = self._failed, set()
-        for name in failed:
+        opened = self._target.storage.take_opened()
+        for name in failed | opened:
             hosted = self._target.topics.by_name(name)
-            if hosted is not None and self._target.storage.lacks(hosted.record):
+            if hosted is not None and (name in opened or self._target.storage.lacks(hosted.record)):
                 self.apply(hosted.record)
         self._start()
 
@@ -135,7 +134,7 @@ class TopicApplier:
             self._working = asyncio.get_running_loop().create_task(self._work())
 
     async def _work(self) -> None:
-        loop, storage = asyncio.get_running_loop(), self._target.storage
+        storage = self._target.storage
         while storage.has_doomed or self._pending:
             doomed = storage.begin_round()
             # Transactions last: those that were decided write their markers into the others.
@@ -146,12 +145,10 @@ class TopicApplier:
                 lambda doomed=doomed, records=records: self._change_logs(doomed, records)  # type: ignore[misc]
             )
             storage.end_round()
-            turn_ends = loop.time() + _TURN_SECONDS
+            turn = LoopTurn()
             for record in records:
                 self._finish(record, failed=record.name in failed)
-                if loop.time() > turn_ends:
-                    await asyncio.sleep(0)
-                    turn_ends = loop.time() + _TURN_SECONDS
+                await turn.pause_if_over()
             async with self._served:
                 self._served.notify_all()
         # After the last round: syncs would hold up the creation of other logs.

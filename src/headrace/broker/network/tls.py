@@ -2,7 +2,8 @@
 
 Keys and certificates are PEM (KIP-651): `ssl.keystore.location` is a file with the broker's private
 key and its certificate chain, `ssl.truststore.location` one with the authorities whose certificates
-are trusted, of clients and of other brokers.
+are trusted, of clients and of other brokers. Both are read again when they have changed: those who
+connect from then on see the new certificate, and connections that are open keep the old one.
 """
 
 import socket
@@ -11,8 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from headrace.broker.config.settings import BrokerSettings
 from headrace.model.error import ConfigError
+
+log = structlog.get_logger(__name__)
 
 KEYSTORE = "ssl.keystore.location"
 TRUSTSTORE = "ssl.truststore.location"
@@ -111,30 +116,42 @@ def _escaped(value: str) -> str:
 class Tls:
     """The certificate this broker shows to others, and the authorities it trusts.
 
+    Threads: any may accept and connect; one calls `reload_if_changed`.
+
     Raises:
         ConfigError: a file is missing, or is not what it should be.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
-        keystore = _path(settings, KEYSTORE)
-        if keystore is None:
-            raise ConfigError(
-                f"a listener speaks TLS: write with {KEYSTORE} where the PEM file with the "
-                "broker's key and certificates is"
-            )
-        truststore = _path(settings, TRUSTSTORE)
-        client_auth = settings["ssl.client.auth"]
-        if client_auth != "none" and truststore is None:
-            raise ConfigError(
-                f"ssl.client.auth is {client_auth}: write with {TRUSTSTORE} which authorities to "
-                "believe"
-            )
-        self._server = _context(ssl.PROTOCOL_TLS_SERVER, keystore, truststore)
-        self._server.verify_mode = _CLIENT_AUTH[client_auth]
-        self._client = _context(ssl.PROTOCOL_TLS_CLIENT, keystore, truststore)
-        self._client.check_hostname = bool(settings["ssl.endpoint.identification.algorithm"])
-        if truststore is None:
-            self._client.load_default_certs()
+        self._settings = settings
+        self._read = self._stamps()
+        self._server, self._client = _contexts(settings)
+
+    def reload_if_changed(self) -> None:
+        """Read the files again if they have changed. Those that cannot be used leave the ones from
+        before in use: a file that is just being written is complete the next time."""
+        found = self._stamps()
+        if found == self._read:
+            return
+        self._read = found
+        try:
+            self._server, self._client = _contexts(self._settings)
+        except ConfigError as error:
+            log.error("certificates_not_reloaded", reason=str(error))
+        else:
+            log.info("certificates_reloaded")
+
+    def _stamps(self) -> list[tuple[int, ...] | None]:
+        """Return what differs when a file was written, or another was put in its place."""
+        stamps: list[tuple[int, ...] | None] = []
+        for name in (KEYSTORE, TRUSTSTORE):
+            text: str | None = self._settings[name]
+            try:
+                found = None if text is None else Path(text).stat()
+            except OSError:
+                found = None
+            stamps.append(found and (found.st_ino, found.st_size, found.st_mtime_ns))
+        return stamps
 
     def accept(self, sock: socket.socket) -> TlsSocket:
         """Wrap the socket of a client that has just connected; it starts with the handshake."""
@@ -147,6 +164,30 @@ class Tls:
         return TlsSocket(
             self._client.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
         )
+
+
+def _contexts(settings: BrokerSettings) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Return what this broker does as a server, and as a client of other brokers."""
+    keystore = _path(settings, KEYSTORE)
+    if keystore is None:
+        raise ConfigError(
+            f"a listener speaks TLS: write with {KEYSTORE} where the PEM file with the "
+            "broker's key and certificates is"
+        )
+    truststore = _path(settings, TRUSTSTORE)
+    client_auth = settings["ssl.client.auth"]
+    if client_auth != "none" and truststore is None:
+        raise ConfigError(
+            f"ssl.client.auth is {client_auth}: write with {TRUSTSTORE} which authorities to "
+            "believe"
+        )
+    server = _context(ssl.PROTOCOL_TLS_SERVER, keystore, truststore)
+    server.verify_mode = _CLIENT_AUTH[client_auth]
+    client = _context(ssl.PROTOCOL_TLS_CLIENT, keystore, truststore)
+    client.check_hostname = bool(settings["ssl.endpoint.identification.algorithm"])
+    if truststore is None:
+        client.load_default_certs()
+    return server, client
 
 
 def _path(settings: BrokerSettings, name: str) -> Path | None:

@@ -12,7 +12,7 @@ from headrace.log.compaction.compaction_scheduler import CompactionScheduler
 from headrace.log.compaction.throttle import Throttle
 from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import Clock
-from headrace.model.error import CompactionStopped, CorruptLog, DiskFull
+from headrace.model.error import CompactionStopped, CorruptLog, DiskFull, StorageError
 from headrace.model.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -90,6 +90,23 @@ class CompactionWorker:
                     scheduler.forget(*partitions)
                 except CorruptLog as error:
                     log.error("cleaner_checkpoint_damaged", reason=str(error))
+
+    @contextmanager
+    def moving(
+        self, partition: TopicPartition, source: LogDirectory, target: LogDirectory
+    ) -> Iterator[None]:
+        """Keep compaction off a log inside this block, in which it goes on in another directory;
+        its progress goes with it. Without it, all of the log would be compacted once more."""
+        of = {directory: scheduler for directory, scheduler in self._schedulers}
+        with ExitStack() as paused:
+            for _, scheduler in self._schedulers:
+                paused.enter_context(scheduler.paused(partition))
+            yield
+            if partition in target and partition not in source:
+                try:
+                    of[target].take_over(partition, of[source])
+                except StorageError as error:
+                    log.warning("cleaner_checkpoint_not_moved", reason=str(error))
 
     def backlog(self) -> CompactionBacklog:
         """Return what is left to do, over all directories; any thread may ask."""

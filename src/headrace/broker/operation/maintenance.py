@@ -21,11 +21,16 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """Work to repeat: its name for the log, how long to rest, and what to do."""
+    """Work to repeat: its name for the log, how long to rest, and what to do. A function says how
+    long to rest where that may change while the broker runs."""
 
     name: str
-    rest_ms: int
+    rest_ms: int | Callable[[], int]
     work: Callable[[], object]
+
+    @property
+    def rest_seconds(self) -> float:
+        return (self.rest_ms() if callable(self.rest_ms) else self.rest_ms) / 1000
 
 
 class Maintenance:
@@ -50,7 +55,7 @@ class Maintenance:
     async def _repeat(self, chore: Chore) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(chore.rest_ms / 1000)
+            await asyncio.sleep(chore.rest_seconds)
             run = loop.run_in_executor(self._threads, chore.work)
             try:
                 await asyncio.shield(run)

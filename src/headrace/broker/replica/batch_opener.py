@@ -1,12 +1,15 @@
 """Inflating and compressing produced batches off the event loop.
 
-Some topics open what a producer sends: a compacted one to see that every record has a key, one with
-its own compression.type to compress. A batch of 3 KB can inflate to 100 MB, and zstd's highest
+Every compressed batch that a producer sends is inflated once, to see that its records are some; a
+topic with its own compression.type compresses, too. The fast path inflates small ones by itself,
+within narrow bounds. A batch of 3 KB can inflate to 100 MB, and zstd's highest
 levels take a second for a megabyte. All of that happens in threads here.
 
 Rule 1: batches of one partition are appended in the order in which they came, however long each of
 them took. A batch that needs no opening waits too while others of its partition are being opened.
-Rule 2: what threads hold is bounded: `_THREADS` batches are opened at a time.
+Rule 2: what threads hold is bounded: `_THREADS` batches are opened at a time. So is what they have
+opened: a batch of 3 KB may wait as one of a megabyte behind a slow one of its partition, and at
+most `_THREADS - 1` do. The others of that partition wait as they came.
 Rule 3: what waits for them is bounded as well: by what one connection may have under way, and by
 `_MAX_WAITING_BYTES` for all together. A batch waits on when its connection is closed, so a client
 that connects again and again could fill the memory. Beyond that a batch is refused, and its
@@ -14,6 +17,7 @@ producer sends it again later. A request's buffer is held as long as one of its 
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -33,7 +37,9 @@ Outcome = TypeVar("Outcome")
 class BatchOpener:
     """Opens batches in threads and appends them on the event loop, in order.
 
-    A partition is in it while a batch of that partition is not appended.
+    Attributes:
+        opening: the partitions that have batches here which are not appended yet. Nothing else may
+            be appended to them meanwhile (rule 1).
 
     Threads: event loop only; its own threads run what it is given to `open`.
     """
@@ -47,10 +53,9 @@ class BatchOpener:
         # The views of a buffer that wait, by its id, which is its own while they are kept here.
         self._buffers: dict[int, list[memoryview]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="open-batch")
-        self._last: dict[TopicPartition, asyncio.Future[Any]] = {}
-
-    def __contains__(self, partition: TopicPartition) -> bool:
-        return partition in self._last
+        # Of each partition the batches that came last, at most `_THREADS` of them.
+        self.opening: dict[TopicPartition, deque[asyncio.Future[Any]]] = {}
+        self._closed = False
 
     def open(
         self,
@@ -70,15 +75,17 @@ class BatchOpener:
         Raises:
             RequestTimedOut: too many bytes wait already (rule 3).
         """
+        if self._closed:
+            raise RuntimeError("no batch is opened after shutdown")
         release = self._hold(batch)
-        work = self._loop.run_in_executor(self._threads, admit)
-        task = self._loop.create_task(_append_in_turn(self._last.get(partition), work, append))
-        self._last[partition] = task
+        last = self.opening.setdefault(partition, deque(maxlen=_THREADS))
+        task = self._loop.create_task(self._append_in_turn(tuple(last), admit, append))
+        last.append(task)
 
         def forget(_: object) -> None:
             release()
-            if self._last.get(partition) is task:
-                del self._last[partition]
+            if last[-1] is task:
+                del self.opening[partition]
 
         task.add_done_callback(forget)
         return task
@@ -104,13 +111,24 @@ class BatchOpener:
 
     def close(self) -> None:
         """Open nothing more: a batch that still waits was acknowledged to no client."""
+        self._closed = True
         self._threads.shutdown(cancel_futures=True)
 
+    async def _append_in_turn(
+        self,
+        before: "tuple[asyncio.Future[Any], ...]",
+        admit: Callable[[], list[Batch]],
+        append: Callable[[Callable[[], list[Batch]]], Outcome],
+    ) -> Outcome:
+        if len(before) == _THREADS:
+            await asyncio.wait(before[:1])  # rule 2
+        work = self._open_in_thread(admit)
+        await asyncio.wait((work, *before[-1:]))
+        return append(work.result)
 
-async def _append_in_turn(
-    before: "asyncio.Future[Any] | None",
-    work: "asyncio.Future[list[Batch]]",
-    append: Callable[[Callable[[], list[Batch]]], Outcome],
-) -> Outcome:
-    await asyncio.wait((work,) if before is None else (work, before))
-    return append(work.result)
+    def _open_in_thread(self, admit: Callable[[], list[Batch]]) -> "asyncio.Future[list[Batch]]":
+        if self._closed:
+            cancelled: asyncio.Future[list[Batch]] = self._loop.create_future()
+            cancelled.cancel()
+            return cancelled
+        return self._loop.run_in_executor(self._threads, admit)

@@ -97,6 +97,10 @@ class FetchSession:
         self.partitions = OrderedDict((item.key, item) for item in partitions)
         self.watch: SessionWatch | None = None
 
+    def begin_watch(self, watch: SessionWatch) -> None:
+        """Report every change of the partitions to `watch` from now on, and end it at the end."""
+        self.watch = watch
+
     def update(self, request: FetchRequest) -> None:
         watch = self.watch
         for item in fetched_partitions(request):

@@ -18,13 +18,18 @@ from uuid import UUID
 
 import structlog
 
+from headrace.broker.replica.log_moves import LogMoves
 from headrace.cluster.topic import TopicRecord
 from headrace.log.log_directory import LogDirectory
+from headrace.log.log_move import settle_half_moves, take_futures
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.model.error import DiskFull, StorageError
+from headrace.model.error import DiskFull, InvalidArgument, StorageError
 from headrace.model.ids import BrokerId, TopicId, TopicPartition
 
 log = structlog.get_logger(__name__)
+
+# A client that may alter the cluster can choose for topics that will never exist.
+_MOST_CHOSEN = 100_000
 
 # A log, and the topic that it is deleted with.
 Doomed = tuple[TopicPartition, TopicId]
@@ -39,23 +44,36 @@ class Compaction(Protocol):
     def deleting(self, *partitions: TopicPartition) -> AbstractContextManager[None]:
         """Keep compaction off partitions while they are deleted, and forget them afterwards."""
 
+    def moving(
+        self, partition: TopicPartition, source: LogDirectory, target: LogDirectory
+    ) -> AbstractContextManager[None]:
+        """Keep compaction off a log while it goes on in another directory (`LogMoves`)."""
+
 
 class LogStorage:
     """The log directories of a broker.
 
     Attributes:
         directories: those that are open, in the order of `log.dirs`; none before `add`.
+        moves: the logs that move between them.
     """
 
     def __init__(self, node_id: BrokerId, compaction: Compaction) -> None:
         self.directories: list[LogDirectory] = []
         self._node_id = node_id
         self._compaction = compaction
+        self.moves = LogMoves(compaction)
+        # Where logs go that are not made yet, if an administrator has chosen.
+        self._chosen: dict[TopicPartition, LogDirectory] = {}
         # Logs to delete, and those of the round that runs now (rule 3). Only the loop changes them.
         self._doomed: dict[Doomed, None] = {}
         self._deleting: dict[Doomed, None] = {}
         # Those that no round could delete, because a disk was full.
         self._undeleted: dict[Doomed, None] = {}
+        # Logs that could not be opened, for the same reason.
+        self._unopened: dict[TopicPartition, None] = {}
+        # Older copies of logs, which must not be served though they could not be renamed.
+        self._stale: set[tuple[LogDirectory, TopicPartition]] = set()
 
     def add(self, directory: LogDirectory) -> None:
         """Use a directory that has been opened."""
@@ -78,12 +96,6 @@ class LogStorage:
             for directory in self.offline
         ]
 
-    def directory_of(self, name: TopicPartition) -> LogDirectory | None:
-        for directory in self.directories:
-            if name in directory:
-                return directory
-        return None
-
     def log_of(self, name: TopicPartition, topic_id: TopicId) -> PartitionLog | None:
         """Return a partition's log; None when its directory is offline, or when there is none that
         belongs to this topic (rule 1)."""
@@ -93,7 +105,13 @@ class LogStorage:
             return None
         try:
             return directory.get(name)
+        except InvalidArgument:
+            # It has just moved to another directory, or is being deleted.
+            moved = self._serving(name, topic_id)
+            return None if moved in (None, directory) else self.log_of(name, topic_id)
         except StorageError as error:
+            if isinstance(error, DiskFull):
+                self._unopened[name] = None
             log.error("partition_offline", partition=str(name), reason=str(error))
             return None
 
@@ -109,10 +127,44 @@ class LogStorage:
         return self._directory_with(name, topic_id)
 
     def _directory_with(self, name: TopicPartition, topic_id: TopicId) -> LogDirectory | None:
-        for directory in self.directories:
-            if name in directory and _topic_id(directory, name) in (topic_id, _UNREADABLE):
-                return directory
-        return None
+        while True:
+            moved = self.moves.ended
+            for directory in self.directories:
+                if (
+                    name in directory
+                    and (directory, name) not in self._stale
+                    and _topic_id(directory, name) in (topic_id, _UNREADABLE)
+                ):
+                    return directory
+            if moved == self.moves.ended:
+                return None
+            # It may have moved from a directory not looked at to one that was.
+
+    def move(self, name: TopicPartition, topic_id: TopicId, target: LogDirectory) -> bool:
+        """Begin to move a log to another directory. In a thread.
+
+        Returns:
+            False when there is no such log: it is made in this directory, if it is made later.
+
+        Raises:
+            StorageError: one of the two directories has failed, or the target is full.
+            InvalidArgument: the log is being deleted, or has just moved.
+        """
+        if target.offline is not None:
+            raise target.offline
+        source = self._serving(name, topic_id)
+        if source is None:
+            self.choose(name, target)
+            return False
+        if source.offline is not None:
+            raise source.offline
+        self.moves.request(source.get(name), source, target)
+        return True
+
+    def choose(self, name: TopicPartition, target: LogDirectory) -> None:
+        """Make a log in this directory when it is made; forgotten with a restart."""
+        if len(self._chosen) < _MOST_CHOSEN:
+            self._chosen[name] = target
 
     def lacks(self, record: TopicRecord) -> bool:
         """Return whether a log of this topic that belongs here is missing."""
@@ -142,8 +194,11 @@ class LogStorage:
             self._set_aside(directory, strays)
             if any(name in directory for name in strays):
                 raise DiskFull("the logs of an earlier topic of this name could not be renamed")
-        for directory, indexes in self._spread(missing):
+        self._forget_stale()
+        for directory, indexes in self._spread(record.name, missing):
             directory.create_all(record.name, indexes, record.topic_id)
+        for index in missing:
+            self._chosen.pop(TopicPartition(record.name, index), None)
 
     def sync_new(self) -> None:
         """Let threads make the logs durable that were made since the last call."""
@@ -176,6 +231,10 @@ class LogStorage:
         on a full disk there is `doom_undeleted`.
         """
         doomed = list(logs)
+        with self.moves.forbidden(*(name for name, _ in doomed)):
+            self._delete(doomed)
+
+    def _delete(self, doomed: list[Doomed]) -> None:
         for directory in self.directories:
             names = [
                 name
@@ -206,12 +265,7 @@ class LogStorage:
 
     def _wants(self, key: Doomed, record: TopicRecord | None) -> bool:
         name, topic_id = key
-        return (
-            record is not None
-            and record.topic_id == topic_id
-            and name.partition < len(record.partitions)
-            and self._node_id in record.partitions[name.partition].replicas
-        )
+        return record is not None and record.topic_id == topic_id and self._is_replica(name, record)
 
     # -- strays
 
@@ -234,6 +288,7 @@ class LogStorage:
                 "touched: check zookeeper.connect, or log.dirs of a broker alone",
             )
             return
+        unfinished = settle_half_moves(self.directories)
         strays: dict[LogDirectory, list[TopicPartition]] = {each: [] for each in self.online}
         homes: dict[TopicPartition, list[LogDirectory]] = {}
         for directory in strays:
@@ -245,8 +300,47 @@ class LogStorage:
         for name, found in homes.items():
             for stale in _stale_twins(name, found) if len(found) > 1 else ():
                 strays[stale].append(name)
+                self._stale.add((stale, name))
         for directory, names in strays.items():
             self._set_aside(directory, names)
+        self._forget_stale()
+        for name, target in [*unfinished, *take_futures(self.online)]:
+            self._move_again(name, target)
+
+    def _move_again(self, name: TopicPartition, target: LogDirectory) -> None:
+        homes = (each for each in self.directories if name in each)
+        source = next((each for each in homes if (each, name) not in self._stale), None)
+        if source is None:
+            return
+        try:
+            self.moves.request(source.get(name), source, target)
+        except StorageError as error:
+            log.error("log_move_not_begun", partition=str(name), reason=str(error))
+
+    def open_logs(self, topics: Mapping[str, TopicRecord]) -> None:
+        """Open, at the start, the logs of topics that have a replica here; those that do not open
+        are reported when they are to be served."""
+        for directory in self.online:
+            directory.open_all(
+                name
+                for name in directory.partitions
+                if self._is_replica(name, topics.get(name.topic))
+            )
+
+    def open_again(self) -> None:
+        """Open the logs that did not open on a full disk, in a thread; they are served when their
+        topics are applied again (`take_opened`)."""
+        for directory in self.online:
+            directory.open_all(name for name in tuple(self._unopened) if name in directory)
+
+    def take_opened(self) -> set[str]:
+        """Return the topics of logs that did not open before, and are open now. On the loop."""
+        opened = [
+            name for name in self._unopened if any(each.is_open(name) for each in self.online)
+        ]
+        for name in opened:
+            del self._unopened[name]
+        return {name.topic for name in opened}
 
     def _set_aside(self, directory: LogDirectory, strays: list[TopicPartition]) -> None:
         if not strays:
@@ -254,17 +348,19 @@ class LogStorage:
         for name in strays:
             log.warning("stray_log", partition=str(name), path=str(directory.path))
         try:
-            with self._compaction.deleting(*strays):
+            with self.moves.forbidden(*strays), self._compaction.deleting(*strays):
                 directory.set_aside(*strays)
         except StorageError as error:
             log.error("strays_not_renamed", count=len(strays), reason=str(error))
 
+    def _forget_stale(self) -> None:
+        """Forget the older copies that are gone: a log may be made in their place."""
+        self._stale = {each for each in self._stale if each[1] in each[0]}
+
     def _belongs(
         self, directory: LogDirectory, name: TopicPartition, topic: TopicRecord | None
     ) -> bool:
-        if topic is None or name.partition >= len(topic.partitions):
-            return False
-        if self._node_id not in topic.partitions[name.partition].replicas:
+        if topic is None or not self._is_replica(name, topic):
             return False
         stored = _topic_id(directory, name)
         if stored is None:
@@ -274,13 +370,22 @@ class LogStorage:
             return True
         return stored in (topic.topic_id, _UNREADABLE)
 
-    def _spread(self, indexes: Iterable[int]) -> list[tuple[LogDirectory, list[int]]]:
-        """Give each new log to the directory that has the fewest."""
+    def _is_replica(self, name: TopicPartition, topic: TopicRecord | None) -> bool:
+        return (
+            topic is not None
+            and name.partition < len(topic.partitions)
+            and self._node_id in topic.partitions[name.partition].replicas
+        )
+
+    def _spread(self, topic: str, indexes: Iterable[int]) -> list[tuple[LogDirectory, list[int]]]:
+        """Give each new log to the directory that was chosen, or to the one that has the fewest."""
         shares: list[tuple[LogDirectory, list[int]]] = [(each, []) for each in self.online]
         if not shares:
             raise StorageError("every log directory is offline: nothing can be created")
         for index in indexes:
-            _, share = min(shares, key=lambda each: each[0].log_count + len(each[1]))
+            chosen = self._chosen.get(TopicPartition(topic, index))
+            open_ = [each for each in shares if each[0] is chosen] or shares
+            _, share = min(open_, key=lambda each: each[0].log_count + len(each[1]))
             share.append(index)
         return shares
 

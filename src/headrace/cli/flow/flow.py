@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +23,7 @@ from headrace.cli.terminal.option import (
     TracebackOption,
     VerboseOption,
     bootstrap_servers,
+    kafka_pairs,
 )
 from headrace.cli.terminal.output import print_fields, print_json, print_rows
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
@@ -32,14 +35,23 @@ from headrace.flow.monitoring.metrics import FlowFigures, read_figures
 from headrace.flow.monitoring.run_folder import Run, RunFolder
 from headrace.flow.plan.graph import Graph
 from headrace.flow.plan.plan import Latency, Plan
+from headrace.flow.storage.location import Location
 from headrace.model.clock import SystemClock
 from headrace.model.error import ConfigError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
+
+class DeployMode(StrEnum):
+    """Where a flow's driver runs."""
+
+    CLIENT = "client"
+    CLUSTER = "cluster"
+
+
 PairsOption = Annotated[
     list[str] | None,
-    typer.Option("-X", metavar="KEY=VALUE", help="An argument of the program, or spark.*."),
+    typer.Option("-X", metavar="KEY=VALUE", help="An argument of the program, spark.* or kafka.*."),
 ]
 FilterOption = Annotated[
     Path | None, typer.Option("--filter", metavar="FILE", help="-X pairs in a properties file.")
@@ -57,6 +69,8 @@ Examples:
 
   headrace flow run words:topology --master spark://host:7077   on a cluster
 
+  headrace flow run words.py --master yarn --deploy-mode cluster --environment environment.tar.gz
+
   headrace flow run topology.yaml -X input=lines                Flux, with ${input} filled in
 
   headrace flow run word_count.py --batch --from @2026-11-01 --to @2026-11-02
@@ -65,6 +79,16 @@ Examples:
 
 A second run with the same checkpoint continues where the first one stopped.
 """
+_PACK = """
+Examples:
+
+  headrace flow pack -o environment.tar.gz
+
+  headrace flow run words.py --master yarn --environment environment.tar.gz
+
+Every machine needs the Python that the environment was created with, at the same path.
+"""
+_KAFKA = "kafka."
 _STOP_SECONDS = 90.0
 _REBALANCE_SECONDS = 120.0
 _POLL_SECONDS = 0.1
@@ -76,6 +100,13 @@ def run(
     brokers: BrokersOption = None,
     local: Annotated[bool, typer.Option("--local", help="On this machine: the default.")] = False,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master.")] = None,
+    deploy_mode: Annotated[
+        DeployMode, typer.Option(help="Where the driver runs: here, or in the cluster.")
+    ] = DeployMode.CLIENT,
+    environment: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|URI", help="Python for the cluster, of `flow pack`."),
+    ] = None,
     batch: Annotated[bool, typer.Option("--batch", help="Records up to now, then end.")] = False,
     first: Annotated[
         str | None, typer.Option("--from", metavar="OFFSET", help="With --batch: begin there.")
@@ -90,7 +121,8 @@ def run(
         bool, typer.Option("--available-now", help="As a stream, records up to now, then end.")
     ] = False,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Default: NAME.checkpoint.")
+        str | None,
+        typer.Option(metavar="DIR|URI", help="A folder, or hdfs://…; default NAME.checkpoint."),
     ] = None,
     audit: AuditOption = None,
     create_topics: Annotated[
@@ -115,23 +147,34 @@ def run(
     if audit is not None:
         pairs = [*(pairs or ()), f"audit={'on' if audit else 'off'}"]
     loaded, given = _load(program, brokers, pairs, filter_file, create_topics=create_topics)
-    from headrace.cli.flow.flow_run import RunOptions
+    from headrace.cli.flow.flow_run import RunOptions, log_file
+    from headrace.cli.flow.submit import environment_settings
 
-    checkpoint = checkpoint or Path(f"{loaded.plan.name}.checkpoint")
+    shipped = environment_settings(environment, loaded.plan.settings)
+    if shipped:
+        plan = replace(loaded.plan, settings={**loaded.plan.settings, **shipped})
+        loaded = replace(loaded, plan=plan)
+    location = Location.of(checkpoint or f"{loaded.plan.name}.checkpoint")
     options = RunOptions(
         program=program,
         brokers=loaded.brokers or given.brokers,
-        checkpoint=checkpoint,
+        checkpoint=location,
         master="local[*]" if local else master,
         seconds=seconds,
         once=available_now,
-        spark_log=None if batch else Path(f"{checkpoint}.log"),
+        spark_log=None if batch else log_file(location, loaded.plan.name),
         verbose=verbose,
         traceback=traceback,
     )
     if create_topics:
         _create_topics(loaded.plan, options.brokers)
-    if batch or not checkpoint.exists():
+    if deploy_mode is DeployMode.CLUSTER:
+        times = {"--from": first, "--to": past, "--for": duration, "--checkpoint": checkpoint}
+        flags = {"--batch": batch, "--available-now": available_now, "--traceback": traceback}
+        arguments = [word for key, value in times.items() if value for word in (key, value)]
+        _submit(loaded.plan, given, options, [*arguments, *(key for key in flags if flags[key])])
+        return
+    if batch or options.is_first_run():
         # After the first run a missing topic is data loss, and failOnDataLoss decides about it.
         from headrace.cli.flow.topic import check_inputs
 
@@ -140,6 +183,49 @@ def run(
         _run_batch(loaded.plan, options, first, past)
     else:
         _run_stream(loaded, options)
+
+
+def _submit(plan: Plan, given: ProgramArguments, options: Any, arguments: list[str]) -> None:
+    """Run the same command with the driver in the cluster. Spark gets its settings from
+    `spark-submit`, the driver all others."""
+    from headrace.cli.flow.submit import Submission, submit
+
+    pairs = given.pairs.items()
+    own = [f"{key}={value}" for key, value in pairs if not key.startswith(("spark.", _KAFKA))]
+    login = {key.removeprefix(_KAFKA): value for key, value in pairs if key.startswith(_KAFKA)}
+    submit(
+        Submission(
+            name=plan.name,
+            program=options.program,
+            master=options.master or "local[*]",
+            arguments=[
+                *("-b", given.brokers, *arguments),
+                *(word for pair in own for word in ("-X", pair)),
+            ],
+            settings={key: value for key, value in plan.settings.items() if _is_spark(key)},
+            login=login,
+        )
+    )
+
+
+def _is_spark(key: str) -> bool:
+    return key.startswith("spark.")
+
+
+@app.command(epilog=epilog(_PACK))
+def pack(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The archive to write.")
+    ] = Path("environment.tar.gz"),
+    without: Annotated[
+        list[str] | None, typer.Option(metavar="PACKAGE", help="Leave a package out.")
+    ] = None,
+) -> None:
+    """Pack this Python environment for the machines of a cluster."""
+    from headrace.cli.flow.pack import pack_environment
+
+    size = pack_environment(output, without=without or ())
+    print(f"{output}: {size / 1e6:.0f} MB. Ship it with headrace flow run --environment {output}")
 
 
 def _run_batch(plan: Plan, options: Any, first: str | None, past: str | None) -> None:
@@ -159,13 +245,16 @@ def _run_batch(plan: Plan, options: Any, first: str | None, past: str | None) ->
 
 
 def _run_stream(program: LoadedProgram, options: Any) -> None:
-    from headrace.cli.flow.flow_run import plan_execution, started
+    from headrace.cli.flow.flow_run import is_first_run, plan_execution, started
+    from headrace.cli.flow.topic import check_inputs
     from headrace.flow.plan.check_plan import check_plan
 
     plan = program.plan
     check_plan(plan)
     realtime = plan.latency is Latency.REALTIME
     with started(plan.name, options, plan.settings, realtime=realtime) as (spark, stopped, watch):
+        if options.is_first_run() is None and is_first_run(spark, options):
+            check_inputs(plan)
         plan_execution(program, options, spark, stopped, watch).run()
 
 
@@ -234,7 +323,7 @@ def _explain(plan: Plan) -> None:
     from headrace.cli.flow.flow_run import RunOptions, spark_for
     from headrace.flow.execution.compile import compile_plan
 
-    options = RunOptions(program="", brokers="", checkpoint=Path(), master="local[1]")
+    options = RunOptions(program="", brokers="", checkpoint=Location("."), master="local[1]")
     # As many as a run on this machine has: Spark's default of 200 is for a cluster.
     settings = {PARTITIONS: str(os.cpu_count() or 1), **plan.settings}
     with spark_for(plan.name, options, settings) as spark:
@@ -356,7 +445,7 @@ def _load(
     *,
     create_topics: bool = False,
 ) -> tuple[LoadedProgram, ProgramArguments]:
-    texts = _filter(filter_file) | parse_pairs(pairs, "-X")
+    texts = kafka_pairs(_filter(filter_file) | parse_pairs(pairs, "-X"))
     brokers = brokers or texts.pop("bootstrap.servers", None) or texts.pop("brokers", None)
     given = ProgramArguments(bootstrap_servers(brokers), texts, create_topics)
     return load_program(program, given), given

@@ -8,6 +8,7 @@ Rule 2: a request of `headrace flow rebalance` or `restart` is carried out betwe
 Rule 3: the run has a file in the folder of runs exactly while it runs.
 """
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,8 +27,11 @@ from headrace.flow.execution.rebalance import rebalanced
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.monitoring.run_folder import RESTART, Run, RunFolder, this_run
 from headrace.flow.plan.graph import Graph
+from headrace.flow.storage.location import Location, is_cluster
 
 _POLL_SECONDS = 0.25
+# Set by spark-submit, which has chosen the master by then.
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _BATCH_SECONDS = 30.0
 
 
@@ -45,13 +49,27 @@ class RunOptions:
 
     program: str
     brokers: str
-    checkpoint: Path
+    checkpoint: Location
     master: str | None = None
     seconds: float | None = None
     once: bool = False
     spark_log: Path | None = None
     verbose: bool = False
     traceback: bool = False
+
+    @property
+    def checkpoint_is_here(self) -> bool:
+        """Whether the checkpoint is a folder of this machine, whatever Hadoop is configured to."""
+        if self.checkpoint.scheme is not None:
+            return self.checkpoint.scheme == "file"
+        return SUBMITTED not in os.environ and not is_cluster(self.master or "local")
+
+    def is_first_run(self) -> bool | None:
+        """Return whether there is no checkpoint yet; None: only a Spark session can find out."""
+        path = self.checkpoint.local_path
+        if path is None or not self.checkpoint_is_here:
+            return None
+        return not path.exists()
 
     def failed(self, name: str, error: BaseException) -> FlowError:
         return flow_failed(name, error, traceback=self.traceback, log=self.spark_log)
@@ -125,7 +143,7 @@ class Execution:
             program=self.options.program,
             master=self.spark.sparkContext.master,
             brokers=self.options.brokers,
-            checkpoint=str(self.options.checkpoint.resolve()),
+            checkpoint=self.options.checkpoint.absolute,
             console=self.spark.sparkContext.uiWebUrl,
             metrics=self.metrics.address,
             graph=self.graph(),
@@ -144,6 +162,24 @@ class Execution:
         self.metrics.serve_query(self.name, lambda: query.lastProgress)
         run = replace(run, graph=self.graph())
         return self.run_folder.answer(run, request, None), query
+
+
+def log_file(checkpoint: Location, name: str) -> Path:
+    """Return the file for Spark's output: beside a checkpoint of this machine, else in the current
+    folder under the flow's name."""
+    path = checkpoint.local_path
+    return Path(f"{name}.log" if path is None else f"{path}.log")
+
+
+def is_first_run(spark: Any, options: RunOptions) -> bool:
+    """Return whether there is no checkpoint yet.
+
+    Raises:
+        FlowError: executors on other machines would not reach it.
+    """
+    from headrace.flow.storage.hadoop_file_store import open_store
+
+    return not open_store(spark, options.checkpoint, "the checkpoint").exists()
 
 
 def plan_execution(
@@ -246,7 +282,7 @@ def started(
     name: str, options: RunOptions, settings: Mapping[str, str], *, realtime: bool = False
 ) -> Iterator[tuple[Any, Callable[[], bool], Watch]]:
     """Yield Spark, a function that returns whether to stop, and one to call with the figures."""
-    RunFolder().check_free(str(options.checkpoint.resolve()))
+    RunFolder().check_free(options.checkpoint.absolute)
     with Stop() as stop, watching() as (watch, _):
         print(f"Starting Spark for {name} ...", flush=True)
         with spark_for(name, options, settings, realtime=realtime) as spark:

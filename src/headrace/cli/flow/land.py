@@ -1,6 +1,5 @@
 """`headrace flow land`: a topic as Parquet files, one folder per hour."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,11 +11,14 @@ from headrace.cli.terminal.option import (
     TracebackOption,
     VerboseOption,
     bootstrap_servers,
+    kafka_pairs,
 )
 from headrace.cli.terminal.pair import parse_pairs
 from headrace.flow.error import FlowError
 from headrace.flow.land import CHECKPOINT, Landing, stray_files
 from headrace.flow.monitoring.metrics_server import MetricsServer
+from headrace.flow.storage.file_store import FileStore
+from headrace.flow.storage.location import Location
 
 EXAMPLES = """
 Examples:
@@ -34,7 +36,7 @@ Other readers also see files that a crash left, until a run with --tidy removes 
 
 def land(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Several with commas between.")],
-    to: Annotated[str, typer.Option("--to", metavar="DIR", help="Where the files go.")],
+    to: Annotated[str, typer.Option("--to", metavar="DIR|URI", help="Where the files go.")],
     brokers: BrokersOption = None,
     form: Annotated[
         str, typer.Option("--as", help="raw, string, json, csv or avro: how values are decoded.")
@@ -60,7 +62,7 @@ def land(
     ] = False,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master.")] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Default: DIR/_checkpoint.")
+        str | None, typer.Option(metavar="DIR|URI", help="Default: DIR/_checkpoint.")
     ] = None,
     audit: AuditOption = None,
     verbose: VerboseOption = False,
@@ -71,10 +73,10 @@ def land(
     ] = None,
 ) -> None:
     """Write a topic to Parquet files by hour, each record exactly once."""
-    from headrace.cli.flow.flow_run import Execution, RunOptions, started
+    from headrace.cli.flow.flow_run import Execution, RunOptions, is_first_run, log_file, started
     from headrace.spark.source.offset_finder import check_there
 
-    texts = parse_pairs(pairs, "-X")
+    texts = kafka_pairs(parse_pairs(pairs, "-X"))
     if audit is not None:
         texts["audit"] = "on" if audit else "off"
     landing = Landing(
@@ -87,31 +89,34 @@ def land(
         starting=start,
         options={key: each for key, each in texts.items() if not key.startswith("spark.")},
     )
-    checkpoint = checkpoint or Path(to) / CHECKPOINT
+    location = Location.of(to).child(CHECKPOINT) if checkpoint is None else Location.of(checkpoint)
+    name = f"land-{topic}"
     options = RunOptions(
         program=f"land {topic}",
         brokers=landing.brokers,
-        checkpoint=checkpoint,
+        checkpoint=location,
         master=master,
         seconds=None if duration is None else parse_duration(duration),
         once=available_now,
-        spark_log=Path(f"{checkpoint}.log"),
+        spark_log=log_file(location, name),
         verbose=verbose,
         traceback=traceback,
     )
-    if not checkpoint.exists():
-        kafka = {key: each for key, each in texts.items() if key.startswith("kafka.")}
-        check_there({"kafka.bootstrap.servers": landing.brokers, "subscribe": topic, **kafka})
+    kafka = {key: each for key, each in texts.items() if key.startswith("kafka.")}
+    source = {"kafka.bootstrap.servers": landing.brokers, "subscribe": topic, **kafka}
+    if options.is_first_run():
+        check_there(source)
     trigger = (
         {"availableNow": True}
         if available_now
         else {"processingTime": f"{parse_duration(every):g} seconds"}
     )
-    name = f"land-{topic}"
     with started(name, options, texts) as (spark, stopped, watch):
+        if options.is_first_run() is None and is_first_run(spark, options):
+            check_there(source)
         if tidy:
-            _tidy(Path(to))
-        begin = _Begin(landing, spark, str(options.checkpoint), trigger)
+            _tidy(landing.files(spark))
+        begin = _Begin(landing, spark, location.text, trigger)
         Execution(name, options, spark, begin, _refuse, dict, stopped, watch, MetricsServer()).run()
 
 
@@ -130,8 +135,8 @@ def _refuse(request: object) -> None:
     raise FlowError("landing a topic has no tasks to rebalance")
 
 
-def _tidy(folder: Path) -> None:
+def _tidy(folder: FileStore) -> None:
     stray = stray_files(folder)
     for each in stray:
-        each.unlink()
+        folder.remove(each)
     print(f"Removed {len(stray)} files that a crash left.", flush=True)

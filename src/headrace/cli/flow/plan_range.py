@@ -9,6 +9,7 @@ from headrace.cli.record.offset_spec import OffsetSpec, resolve
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
+from headrace.flow.plan.client_option import client_of
 from headrace.flow.plan.plan import Kind, Plan
 from headrace.flow.storm.spout import TopicSpout
 from headrace.model.error import ConfigError
@@ -39,12 +40,7 @@ def bounded(plan: Plan, first: OffsetSpec | None, past: OffsetSpec | None) -> Pl
 
 def _between(spout: TopicSpout, first: OffsetSpec | None, past: OffsetSpec | None) -> TopicSpout:
     changed = copy.copy(spout)
-    kafka = {
-        key.removeprefix("kafka."): value
-        for key, value in spout.options.items()
-        if key.startswith("kafka.")
-    }
-    settings = ClientSettings.of({**kafka, "bootstrap.servers": spout.brokers})
+    settings = ClientSettings.of(client_of(spout.options, spout.brokers))
     with ConnectionPool(settings) as pool:
         partitions = _partitions(pool, spout.topics)
         if first is not None:

@@ -1,6 +1,5 @@
 """Loads a program for `headrace flow run`: Python, module:name, Flux or Samza properties."""
 
-import difflib
 import importlib
 import importlib.util
 import inspect
@@ -14,13 +13,13 @@ from types import ModuleType
 from typing import Any
 
 from headrace.flow.error import FlowError
-from headrace.flow.execution.auditing import SETTINGS
 from headrace.flow.execution.failure import failure_of
+from headrace.flow.plan.client_option import with_login
 from headrace.flow.plan.plan import Plan
+from headrace.flow.plan.setting import is_setting, nearest_setting
 from headrace.model.error import ConfigError, HeadraceError
 
 DEFAULT_NAME = "topology"
-_PLAN_SETTINGS = ("metrics.topic", *SETTINGS)
 _INSTALLED = ("headrace", "pyspark_headrace", "__main__")
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -29,7 +28,7 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 class ProgramArguments:
     """What the command line passes to a program: the brokers, and `-X key=value` pairs.
 
-    A pair is a setting of the plan (`spark.*`, `metrics.topic`, `audit`), or an argument of the
+    A pair is a setting of the plan (`headrace.flow.plan.setting`), or an argument of the
     program: a parameter of its function, a `${name}` of its file.
 
     Attributes:
@@ -43,13 +42,13 @@ class ProgramArguments:
 
     @property
     def settings(self) -> dict[str, str]:
-        return {key: value for key, value in self.pairs.items() if _is_setting(key)}
+        return {key: value for key, value in self.pairs.items() if is_setting(key)}
 
     def check_used(self, program: str) -> None:
         for key in self.pairs:
-            if not _is_setting(key) and key not in self.used:
-                near = difflib.get_close_matches(key, [*self.used, *_PLAN_SETTINGS], n=1)
-                instead = f"did you mean {near[0]}?" if near else "it has no such argument"
+            if not is_setting(key) and key not in self.used:
+                near = nearest_setting(key, self.used)
+                instead = f"did you mean {near}?" if near else "it has no such argument"
                 raise ConfigError(f"-X {key} means nothing to {program}: {instead}")
 
 
@@ -83,7 +82,7 @@ def load_program(target: str, given: ProgramArguments) -> LoadedProgram:
         raise FlowError(failure.sentence(target)) from error
     given.check_used(target)
     settings = {**program.plan.settings, **given.settings}
-    return replace(program, plan=replace(program.plan, settings=settings))
+    return replace(program, plan=with_login(replace(program.plan, settings=settings)))
 
 
 def _load(target: str, given: ProgramArguments) -> LoadedProgram:
@@ -246,7 +245,3 @@ def _typed(text: str, annotation: Any, key: str) -> Any:
         return kind(text) if kind in (int, float, Path) else text
     except (ValueError, KeyError):
         raise ConfigError(f"-X {key} cannot be {text!r}: it is a {kind.__name__}") from None
-
-
-def _is_setting(key: str) -> bool:
-    return key.startswith("spark.") or key in _PLAN_SETTINGS

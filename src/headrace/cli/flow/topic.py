@@ -6,7 +6,9 @@ from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.flow.error import FlowError
+from headrace.flow.plan.client_option import client_of, client_options
 from headrace.flow.plan.plan import Kind, Latency, Plan
+from headrace.flow.plan.setting import prefixed
 from headrace.flow.runtime.stage_run import METRICS_TOPIC
 from headrace.flow.storm.spout import TopicSpout
 from headrace.spark.source.topic_choice import TopicMissing
@@ -43,7 +45,8 @@ def create_missing(plan: Plan, brokers: str) -> list[str]:
     configs = topic_configs(plan)
     topics = [NewTopic(each, configs=configs.get(each, {})) for each in topics_of(plan)]
     created = []
-    with ConnectionPool(ClientSettings.of({"bootstrap.servers": brokers})) as pool:
+    settings = client_options(plan.settings) | client_options(prefixed(plan.settings, "sink."))
+    with ConnectionPool(ClientSettings.of(client_of(settings, brokers))) as pool:
         for name, error in Admin(pool).create_topics(topics).items():
             if error is None:
                 created.append(name)

@@ -1,13 +1,17 @@
 """The options of every command that talks to a cluster."""
 
 import os
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
 from headrace.cli.terminal.pair import parse_pairs
+from headrace.client.java_option import JAVA_KEYS, from_java
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.settings import DEFAULT_BROKERS, ClientSettings
+from headrace.client.settings import CLIENT_CONFIG, DEFAULT_BROKERS, ClientSettings
+from headrace.config.client_file import configured_client
+from headrace.spark.kafka_option import IGNORED
 
 BROKERS_VARIABLE = "HEADRACE_BROKERS"
 
@@ -41,20 +45,62 @@ TracebackOption = Annotated[
 
 
 def bootstrap_servers(brokers: str | None) -> str:
-    """Return the brokers to ask first: those of `-b`, of the environment, or the default."""
-    return brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS
+    """Return the brokers to ask first: those of `-b`, of the environment, of the file that
+    `$HEADRACE_CLIENT_CONFIG` names, or the default."""
+    return (
+        brokers
+        or os.environ.get(BROKERS_VARIABLE)
+        or login().get("bootstrap.servers")
+        or DEFAULT_BROKERS
+    )
 
 
-def connect(brokers: str | None, settings: list[str] | None) -> ConnectionPool:
-    """Return connections to the cluster of a command.
+def login() -> dict[str, str]:
+    """Return the client settings of `$HEADRACE_CLIENT_CONFIG`, in our client's keys.
 
-    `-b` overrides `-X bootstrap.servers`, and that overrides the environment.
+    Keys that only tune another client, such as `acks`, are left out. One for security that cannot
+    be honoured is an error.
+
+    Raises:
+        ConfigError: the file cannot be read, or has a login that is not whole.
     """
-    texts = parse_pairs(settings, "-X")
+    texts = {}
+    for key, text in from_java(configured_client()).items():
+        if key in CLIENT_CONFIG:
+            texts[key] = text
+        elif key.startswith(("security.", "sasl.", "ssl.")) and key not in IGNORED:
+            CLIENT_CONFIG[key]  # raises, with the nearest key
+    return texts
+
+
+def client_settings(brokers: str | None, settings: list[str] | None) -> dict[str, str]:
+    """Return the settings of a command's clients, for `ClientSettings.of`.
+
+    `-b` overrides `-X bootstrap.servers`, that the environment, and all of them the file of
+    `$HEADRACE_CLIENT_CONFIG`.
+    """
+    texts = from_java(parse_pairs(settings, "-X"))
     if "brokers" in texts:  # rpk's name for it
         texts.setdefault("bootstrap.servers", texts.pop("brokers"))
     if brokers is not None:
         texts["bootstrap.servers"] = brokers
     elif "bootstrap.servers" not in texts and os.environ.get(BROKERS_VARIABLE):
         texts["bootstrap.servers"] = os.environ[BROKERS_VARIABLE]
-    return ConnectionPool(ClientSettings.of(texts))
+    return {**login(), **texts}
+
+
+def kafka_pairs(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the pairs of a flow or a query, with client settings under their names for Spark.
+
+    `sasl.username` is written `kafka.sasl.username` there. Those of `$HEADRACE_CLIENT_CONFIG` come
+    first, so that a pair overrides them.
+    """
+    kept = ("bootstrap.servers", "brokers")
+    common = {f"kafka.{key}": text for key, text in login().items() if key not in kept}
+    known = {*CLIENT_CONFIG.keys, *JAVA_KEYS} - {*kept}
+    return common | {f"kafka.{key}" if key in known else key: text for key, text in texts.items()}
+
+
+def connect(brokers: str | None, settings: list[str] | None) -> ConnectionPool:
+    """Return connections to the cluster of a command."""
+    return ConnectionPool(ClientSettings.of(client_settings(brokers, settings)))

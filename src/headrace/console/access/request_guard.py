@@ -20,10 +20,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.console.access.session import COOKIE, Sessions
 from headrace.console.access.user import ANONYMOUS, User
+from headrace.telemetry.browser_guard import is_loopback_name
 
 MOST_BODY_BYTES: Final = 8 * 1024 * 1024
 OUR_HEADER: Final = "x-headrace-console"
-_LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 _OPEN_PATHS: Final = ("/api/session", "/api/health")
 _SAFE_METHODS: Final = ("GET", "HEAD")
 
@@ -71,7 +71,7 @@ class RequestGuard:
         await self._app(scope, _bounded(receive), send_with_headers)
 
     def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
-        if self._only_loopback_names and not _is_loopback_name(headers.get("host", "")):
+        if self._only_loopback_names and not is_loopback_name(headers.get("host", "")):
             return _refused(421, "this console answers to 127.0.0.1 and localhost only")
         path = scope["path"]
         if not path.startswith("/api"):
@@ -104,11 +104,6 @@ def token_of(headers: Headers) -> str:
 def _from_our_page(headers: Headers) -> bool:
     site = headers.get("sec-fetch-site", "same-origin")
     return headers.get(OUR_HEADER) == "1" and site in ("same-origin", "none")
-
-
-def _is_loopback_name(host: str) -> bool:
-    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-    return name.lower() in _LOOPBACK_NAMES
 
 
 def _bounded(receive: Receive) -> Receive:

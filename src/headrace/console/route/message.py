@@ -35,7 +35,13 @@ from headrace.console.message.message_search import (
 )
 from headrace.console.message.message_tail import MessageTail
 from headrace.console.message.payload_renderer import FULL_CHARACTERS, View
-from headrace.console.request import body_of, integer, state_of, user_with_role
+from headrace.console.request import (
+    body_of,
+    integer,
+    refuse_change_log,
+    state_of,
+    user_with_role,
+)
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 
@@ -218,6 +224,7 @@ async def produce(request: Request) -> Response:
     """
     user = user_with_role(request, Role.EDITOR)
     state, name = state_of(request), request.path_params["topic"]
+    refuse_change_log(state, name)
     body = await body_of(request)
     encoded = body.get("encoding") == "base64"
     key, value = (_bytes(body.get(each), each, encoded) for each in ("key", "value"))

@@ -15,9 +15,14 @@ from headrace.client.network.metadata import TopicMetadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.console.access.user import Role
 from headrace.console.config_entry import as_json
-from headrace.console.console_state import ConsoleState
 from headrace.console.internal import is_internal_group, is_internal_topic
-from headrace.console.request import body_of, state_of, text_in, user_with_role
+from headrace.console.request import (
+    body_of,
+    refuse_change_log,
+    state_of,
+    text_in,
+    user_with_role,
+)
 from headrace.console.status.snapshot import Snapshot
 from headrace.model.config_code import ConfigOperation, ConfigResourceType
 from headrace.model.error import InvalidArgument
@@ -141,6 +146,7 @@ async def change_config(request: Request) -> Response:
     """
     user = user_with_role(request, Role.EDITOR)
     state, name = state_of(request), request.path_params["topic"]
+    refuse_change_log(state, name)
     body = await body_of(request)
     changes = _config_changes(body)
 
@@ -171,6 +177,7 @@ async def create(request: Request) -> Response:
     state = state_of(request)
     body = await body_of(request)
     name = text_in(body, "name")
+    refuse_change_log(state, name)
     new = NewTopic(
         name,
         _count(body, "partitions", _MOST_PARTITIONS),
@@ -203,7 +210,7 @@ async def delete(request: Request) -> Response:
     state, name = state_of(request), request.path_params["topic"]
     if (await body_of(request)).get("confirm") != name:
         raise InvalidArgument("to delete a topic, confirm it with its name")
-    _refuse_change_log(state, name)
+    refuse_change_log(state, name)
 
     def delete_topic(pool: ConnectionPool) -> None:
         with state.changes.change(pool, user, "delete topic", name, {}):
@@ -212,11 +219,6 @@ async def delete(request: Request) -> Response:
     await state.cluster.run(delete_topic)
     state.cluster_poller.refresh()
     return JSONResponse({})
-
-
-def _refuse_change_log(state: ConsoleState, name: str) -> None:
-    if name == state.settings.changes_topic:
-        raise HTTPException(403, "this topic holds the changes made here: the console keeps it")
 
 
 def _raise(error: BrokerError | None) -> None:

@@ -3,17 +3,20 @@
 Theory of operation. One thread writes requests, all that wait at once. Another thread reads replies
 and failures, beginning where the topics ended when the client was made, and completes the future of
 the call that waits. Replies to other clients, and replies that come too late, are ignored.
+
+When the brokers do not answer for as long as the client's settings allow, a thread fails the calls
+that wait, and connects again until it succeeds. Until then calls are refused at once.
 """
 
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from queue import Empty, Full, Queue
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -34,6 +37,11 @@ from headrace.flow.drpc.function_topics import (
 MOST_WAITING = 1_000
 _AT_ONCE = 500
 _POLL_SECONDS = 0.2
+_FIRST_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 5.0
+
+_Opened = TypeVar("_Opened")
+_Side = Literal["write", "read"]
 
 
 class DrpcClient:
@@ -63,20 +71,11 @@ class DrpcClient:
         self._waiting: dict[str, Future[str]] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        self._problem: ClientError | None = None
+        self._problems: dict[_Side, ClientError] = {}
         self._queue: Queue[tuple[str, str]] = Queue(most_waiting)
-        texts = {**(settings or {}), "bootstrap.servers": brokers}
-        self._reader = Reader.of_topics(
-            texts,
-            self._topics.replies,
-            self._topics.failures,
-            start=LogEdge.LATEST,
-            follow=True,
-            read_committed=True,
-            columns=["key", "value", "headers"],
-            reset=LogEdge.LATEST,
-        )
-        self._writer = Writer(texts, self._topics.requests, linger_ms=0)
+        self._texts = {**(settings or {}), "bootstrap.servers": brokers}
+        self._reader = self._open_reader()
+        self._writer = self._open_writer()
         self._threads = [
             threading.Thread(target=each, name=f"drpc-{name}", daemon=True)
             for name, each in (("write", self._write), ("read", self._read))
@@ -113,8 +112,8 @@ class DrpcClient:
     def _send(self, request: str, argument: str) -> Future[str]:
         answer: Future[str] = Future()
         with self._lock:
-            if self._problem is not None:
-                raise DrpcError(f"{self._topics.function} cannot be reached: {self._problem}")
+            for problem in self._problems.values():
+                raise DrpcError(f"{self._topics.function} cannot be reached: {problem}")
             if self._closed.is_set():
                 raise DrpcError("the client is closed")
             if len(self._waiting) >= self._most:
@@ -130,16 +129,34 @@ class DrpcClient:
             ) from None
         return answer
 
+    def _open_reader(self) -> Reader:
+        return Reader.of_topics(
+            self._texts,
+            self._topics.replies,
+            self._topics.failures,
+            start=LogEdge.LATEST,
+            follow=True,
+            read_committed=True,
+            columns=["key", "value", "headers"],
+            reset=LogEdge.LATEST,
+        )
+
+    def _open_writer(self) -> Writer:
+        return Writer(self._texts, self._topics.requests, linger_ms=0)
+
     def _write(self) -> None:
-        try:
-            while not self._closed.is_set():
+        while not self._closed.is_set():
+            try:
                 requests = self._next_requests()
                 if requests:
                     keys, values = zip(*requests, strict=True)
                     self._writer.write(pa.table({"key": keys, "value": values}))
                     self._writer.flush()
-        except ClientError as error:
-            self._fail(error)
+            except ClientError as error:
+                self._fail("write", error)
+                # The callers of what it holds have their answer.
+                self._writer.abandon()
+                self._writer = self._reopened("write", self._open_writer) or self._writer
 
     def _next_requests(self) -> list[tuple[str, str]]:
         try:
@@ -154,17 +171,37 @@ class DrpcClient:
         return requests
 
     def _read(self) -> None:
-        try:
-            while not self._closed.is_set():
+        while not self._closed.is_set():
+            try:
                 chunk = self._reader.poll(_POLL_SECONDS)
-                if chunk is None:
-                    continue
-                rows = chunk.columns.to_pylist()
-                failed = chunk.partition.topic == self._topics.failures
-                for row in rows:
-                    self._failure(row) if failed else self._reply(row)
-        except ClientError as error:
-            self._fail(error)
+            except ClientError as error:
+                self._fail("read", error)
+                self._reader.close()
+                self._reader = self._reopened("read", self._open_reader) or self._reader
+                continue
+            if chunk is None:
+                continue
+            rows = chunk.columns.to_pylist()
+            failed = chunk.partition.topic == self._topics.failures
+            for row in rows:
+                self._failure(row) if failed else self._reply(row)
+        # `close` may have ended the one before.
+        self._reader.close()
+
+    def _reopened(self, side: _Side, open_again: Callable[[], _Opened]) -> _Opened | None:
+        """Return a new connection when the brokers answer; None when the client is closed."""
+        pause = _FIRST_PAUSE_SECONDS
+        while not self._closed.wait(pause):
+            try:
+                opened = open_again()
+            except ClientError as error:
+                self._fail(side, error)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            else:
+                with self._lock:
+                    self._problems.pop(side, None)
+                return opened
+        return None
 
     def _reply(self, row: Mapping[str, Any]) -> None:
         answer = self._remove((row["key"] or b"").decode(errors="replace"))
@@ -189,9 +226,9 @@ class DrpcClient:
         with self._lock:
             return self._waiting.pop(request, None)
 
-    def _fail(self, error: ClientError) -> None:
+    def _fail(self, side: _Side, error: ClientError) -> None:
         with self._lock:
-            self._problem = error
+            self._problems[side] = error
             left, self._waiting = self._waiting, {}
         for each in left.values():
             each.set_exception(DrpcError(f"{self._topics.function} cannot be reached: {error}"))

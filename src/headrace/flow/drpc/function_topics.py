@@ -10,6 +10,7 @@ requests whose callers have given up.
 
 import re
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.client.admin.admin import Admin, NewTopic
@@ -69,22 +70,32 @@ class FunctionTopics:
     def failures(self) -> str:
         return f"drpc-{self.function}-failures"
 
-    def create(self, brokers: str, partitions: int = 1) -> None:
-        """Create the topics that are missing. Several tasks read requests of several partitions."""
+    def create(
+        self, brokers: str, partitions: int = 1, *, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Create the topics that are missing. Several tasks read requests of several partitions.
+
+        Args:
+            settings: of the client, such as sasl.username.
+        """
         topics = [
             NewTopic(self.requests, partitions, configs=_SHORT),
             NewTopic(self.replies, 1, configs=_SHORT),
             NewTopic(self.failures, 1, configs=_SHORT),
         ]
-        with ConnectionPool(ClientSettings.of({"bootstrap.servers": brokers})) as pool:
+        with ConnectionPool(
+            ClientSettings.of({**(settings or {}), "bootstrap.servers": brokers})
+        ) as pool:
             for error in Admin(pool).create_topics(topics).values():
                 if error is not None and error.code is not ErrorCode.topic_already_exists:
                     raise error
 
-    def exists(self, brokers: str) -> bool:
+    def exists(self, brokers: str, *, settings: Mapping[str, str] | None = None) -> bool:
         """Return whether all three topics exist."""
         names = [self.requests, self.replies, self.failures]
-        with ConnectionPool(ClientSettings.of({"bootstrap.servers": brokers})) as pool:
+        with ConnectionPool(
+            ClientSettings.of({**(settings or {}), "bootstrap.servers": brokers})
+        ) as pool:
             topics = pool.metadata(names).topics
         known = [topics.get(each) for each in names]
         return all(each is not None and each.error is None for each in known)

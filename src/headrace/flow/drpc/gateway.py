@@ -3,11 +3,14 @@
     POST /drpc/<function>          the argument is the body
     GET  /drpc/<function>/<args>
 
-Responses: 200 with the result; 404 no such function, 413 too long, 500 the function failed, 503 too
-many calls, 504 no reply in time. `?timeout=5` waits for five seconds.
+Responses: 200 with the result; 404 no such function, 413 too long, 500 the function failed, 502 no
+broker answers, 503 too many calls, 504 no reply in time. `?timeout=5` waits for five seconds. 403
+and 421 refuse what a page of another site makes a browser send; see `browser_guard`.
 """
 
 import threading
+from collections.abc import Mapping
+from typing import cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from headrace.client.error import ClientError
@@ -22,6 +25,12 @@ from headrace.flow.drpc.function_topics import (
     UnknownFunction,
 )
 from headrace.flow.error import FlowError
+from headrace.telemetry.browser_guard import (
+    RequestHeaders,
+    from_other_site,
+    is_loopback_address,
+    is_loopback_name,
+)
 from headrace.telemetry.http_server import HttpHandler, HttpServer
 
 DEFAULT_PORT = 3774
@@ -47,6 +56,7 @@ class Gateway:
     It has no login: let it listen where only trusted clients reach it.
 
     Args:
+        settings: of its clients, such as sasl.username.
         timeout_seconds: how long a call waits unless its request sets `timeout`.
         most_connections: served at once; further ones get 503.
     """
@@ -57,13 +67,15 @@ class Gateway:
         port: int,
         *,
         brokers: str,
+        settings: Mapping[str, str] | None = None,
         timeout_seconds: float = 10.0,
         most_connections: int = MOST_CONNECTIONS,
     ) -> None:
-        self._clients = _Clients(brokers)
+        self._clients = _Clients(brokers, settings or {})
 
         class Handler(_GatewayHandler):
             clients = self._clients
+            only_loopback_names = is_loopback_address(host)
             default_seconds = timeout_seconds
 
         self._server = HttpServer(
@@ -85,8 +97,9 @@ class Gateway:
 class _Clients:
     """The clients of all functions that were called; each is created at the first call."""
 
-    def __init__(self, brokers: str) -> None:
+    def __init__(self, brokers: str, settings: Mapping[str, str]) -> None:
         self._brokers = brokers
+        self._settings = dict(settings)
         self._clients: dict[str, DrpcClient] = {}
         self._lock = threading.Lock()
 
@@ -97,9 +110,11 @@ class _Clients:
                 return client
             if len(self._clients) >= _MOST_FUNCTIONS:
                 raise DrpcBusy(f"{_MOST_FUNCTIONS} functions are called through here already")
-            if not FunctionTopics(function).exists(self._brokers):
+            if not FunctionTopics(function).exists(self._brokers, settings=self._settings):
                 raise UnknownFunction(f"there is no function {function}")
-            client = self._clients[function] = DrpcClient(function, brokers=self._brokers)
+            client = self._clients[function] = DrpcClient(
+                function, brokers=self._brokers, settings=self._settings
+            )
             return client
 
     def close(self) -> None:
@@ -112,10 +127,13 @@ class _Clients:
 class _GatewayHandler(HttpHandler):
     clients: _Clients
     default_seconds: float
+    only_loopback_names: bool
     timeout = 30
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
+        if self._refused():
+            return
         length = self.headers.get("Content-Length", "")
         if not length.isdigit():
             self._respond(411, "the request needs a Content-Length", close=True)
@@ -130,7 +148,20 @@ class _GatewayHandler(HttpHandler):
                 self._respond(400, "an argument is text in UTF-8")
 
     def do_GET(self) -> None:
+        if self._refused():
+            return
         self._call("", in_path=True)
+
+    def _refused(self) -> bool:
+        """Refuse what a browser sends for another site, as the console does."""
+        headers = cast(RequestHeaders, self.headers)
+        if self.only_loopback_names and not is_loopback_name(headers.get("Host", "")):
+            self._respond(421, "this gateway answers to 127.0.0.1 and localhost only", close=True)
+        elif from_other_site(headers):
+            self._respond(403, "a page of another site may not call functions", close=True)
+        else:
+            return False
+        return True
 
     def _call(self, argument: str, *, in_path: bool) -> None:
         target = urlsplit(self.path)

@@ -1,35 +1,32 @@
 """Starting a plan: as a streaming query, or as a batch."""
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from headrace.flow.execution.auditing import audited
 from headrace.flow.execution.compile import Compiled, compile_plan
+from headrace.flow.execution.connector_option import sink_options, with_source_options
 from headrace.flow.execution.realtime import start_realtime
+from headrace.flow.execution.session_tuning import tuned
 from headrace.flow.execution.skip_unfinished import skip_unfinished
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.check_plan import check_plan
+from headrace.flow.plan.client_option import with_login
 from headrace.flow.plan.plan import Guarantee, Latency, Plan
 from headrace.flow.plan.stage import stage_layout
+from headrace.flow.plan.work import Work
 from headrace.flow.runtime.record import RECORD_FIELDS
+from headrace.flow.storage.hadoop_file_store import open_store
+from headrace.flow.storage.location import Location
 
 _SINK_GUARANTEE = {
     Guarantee.EXACTLY_ONCE: "exactly-once",
     Guarantee.AT_LEAST_ONCE: "at-least-once",
     Guarantee.AT_MOST_ONCE: "at-least-once",
 }
-_ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_STATE_STORE = "spark.sql.streaming.stateStore"
 _EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
-# Spark's default checkpoint manager starts a process, `readlink`, per file: some thirty per batch.
-# Both managers rename a file once it is whole.
-_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_BY_FILE_SYSTEM = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
 # A sink's name is part of a topic's name, which may have 249 characters.
 _SINK_ID_LENGTH = 100
 _NO_SINK_ID = re.compile(r"[^A-Za-z0-9._-]")
@@ -40,7 +37,7 @@ def start(
     spark: Any,
     *,
     brokers: str,
-    checkpoint: Path,
+    checkpoint: str | Path | Location,
     trigger: dict[str, Any] | None = None,
     metrics: MetricsServer | None = None,
 ) -> Any:
@@ -48,25 +45,31 @@ def start(
 
     Args:
         brokers: where its sinks write.
+        checkpoint: a folder, as a path or as a URI such as hdfs://host/words.
         trigger: the arguments of Spark's `trigger`, such as {"availableNow": True}.
         metrics: serves the figures of the run from now on. The caller closes it.
 
     Raises:
-        FlowError: the plan has a mistake; Spark has not started it then.
+        FlowError: the plan has a mistake, or executors on other machines would not reach the
+            checkpoint; Spark has not started it then.
     """
     check_plan(plan)
+    plan = with_login(with_source_options(plan))
+    location = Location.of(checkpoint)
+    store = open_store(spark, location, "the checkpoint")
+    _check_master(plan, spark)
     if plan.latency is Latency.REALTIME:
-        query = start_realtime(plan, spark, brokers=brokers, checkpoint=checkpoint, trigger=trigger)
+        query = start_realtime(plan, spark, brokers=brokers, checkpoint=location, trigger=trigger)
     else:
         report_to = None
         if metrics is not None:
-            report_to = metrics.listen(spark.conf.get("spark.driver.host"))
-        with _tuned(spark, {**plan.settings, **_ending(plan, trigger)}, checkpoint):
+            report_to = metrics.listen(*driver_addresses(spark.sparkContext.getConf()))
+        with tuned(spark, {**plan.settings, **_ending(plan, trigger)}, store):
             compiled = compile_plan(audited(plan), spark, streaming=True, report_to=report_to)
             if plan.guarantee is Guarantee.AT_MOST_ONCE:
                 stateful = any(each.stateful for each in stage_layout(plan).stages)
-                skip_unfinished(checkpoint, stateful=stateful)
-            query = _start_query(plan, spark, compiled, brokers, checkpoint, trigger)
+                skip_unfinished(store, stateful=stateful)
+            query = _start_query(plan, spark, compiled, brokers, location, trigger)
     if metrics is not None:
         metrics.serve_query(plan.name, lambda: query.lastProgress)
     return query
@@ -77,18 +80,18 @@ def _start_query(
     spark: Any,
     compiled: Compiled,
     brokers: str,
-    checkpoint: Path,
+    checkpoint: Location,
     trigger: dict[str, Any] | None,
 ) -> Any:
     from headrace.flow.runtime import chunk_sink
     from headrace.spark.sink.each_batch import each_batch
 
     writer = compiled.frame.writeStream.queryName(plan.name)
-    writer = writer.option("checkpointLocation", str(checkpoint))
+    writer = writer.option("checkpointLocation", checkpoint.text)
     trigger = trigger or _ticking(plan)
     if trigger is not None:
         writer = writer.trigger(**trigger)
-    options = {"kafka.bootstrap.servers": brokers}
+    options = {**sink_options(plan), "kafka.bootstrap.servers": brokers}
     if compiled.tail is not None:
         # Totals replace earlier ones (update mode), which Spark does not allow for a Python sink.
         write = each_batch(
@@ -107,15 +110,31 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
     """Run a plan as a batch over the records there are now, and return when it is done."""
     from headrace.flow.runtime import chunk_sink
 
-    with _tuned(spark, plan.settings):
+    plan = with_login(with_source_options(plan))
+    _check_master(plan, spark)
+    with tuned(spark, plan.settings):
         compiled = compile_plan(plan, spark, streaming=False)
         rows, sink = compiled.frame, chunk_sink.FORMAT
         if compiled.tail is not None:
             rows = rows.mapInArrow(compiled.tail.__call__, RECORD_FIELDS.ddl)
             sink = "headrace"
         spark.dataSource.register(chunk_sink.ChunkDataSource)
-        writer = rows.write.format(sink).option("kafka.bootstrap.servers", brokers)
+        options = {**sink_options(plan), "kafka.bootstrap.servers": brokers}
+        writer = rows.write.format(sink).options(**options)
         writer.mode("append").save()
+
+
+def driver_addresses(conf: Any) -> tuple[str, str]:
+    """Return where the driver listens, and the name by which tasks reach it: behind a service or a
+    container's ports the two differ."""
+    host = conf.get("spark.driver.host") or "127.0.0.1"
+    return conf.get("spark.driver.bindAddress") or host, host
+
+
+def _check_master(plan: Plan, spark: Any) -> None:
+    for each in plan.components.values():
+        if isinstance(each.work, Work):
+            each.work.check_master(spark.sparkContext.master)
 
 
 def _ticking(plan: Plan) -> dict[str, Any] | None:
@@ -140,45 +159,3 @@ def _ending(plan: Plan, trigger: Mapping[str, Any] | None) -> dict[str, str]:
 
 def _ticks(plan: Plan) -> list[float]:
     return [each.tick_seconds for each in plan.components.values() if each.tick_seconds is not None]
-
-
-@contextmanager
-def _tuned(
-    spark: Any, settings: Mapping[str, str], checkpoint: Path | None = None
-) -> Iterator[None]:
-    """Set what suits a plan in the session, unless its own settings (spark.*) say otherwise.
-
-    A query copies the session's settings when it starts, so they are restored afterwards.
-    """
-    tuned = {
-        f"{_STATE_STORE}.providerClass": _ROCKS_DB,
-        f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
-        # Spark's default of 200 is for a cluster; each partition is a state store to commit.
-        "spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    }
-    if _is_local(spark, checkpoint):
-        tuned[_FILE_MANAGER] = _BY_FILE_SYSTEM
-    tuned |= {key: value for key, value in settings.items() if key.startswith("spark.")}
-    before = {key: spark.conf.get(key, None) for key in tuned}
-    for key, value in tuned.items():
-        if before[key] == value or (before[key] and not spark.conf.isModifiable(key)):
-            # A setting that is fixed once the session has started, such as its memory.
-            del before[key]
-        else:
-            spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            if value is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, value)
-
-
-def _is_local(spark: Any, checkpoint: Path | None) -> bool:
-    if checkpoint is None:
-        return False
-    default = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS")
-    return str(default).startswith("file:")

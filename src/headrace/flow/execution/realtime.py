@@ -6,13 +6,17 @@ can run if Spark's SQL can express it: records of topics, `Select`s, one `Aggreg
 `Select`s, sinks. Every other plan is refused, with the reason.
 """
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
+from headrace.client.java_option import to_java
 from headrace.flow.error import FlowError
 from headrace.flow.plan.aggregate import Aggregate, Measure
+from headrace.flow.plan.client_option import KAFKA, client_options
 from headrace.flow.plan.plan import DEFAULT_STREAM, Guarantee, Kind, Plan, PlanComponent
 from headrace.flow.plan.select import Select
+from headrace.flow.plan.setting import prefixed
+from headrace.flow.storage.location import Location
 
 _TRIGGER = {"realTime": "5 seconds"}
 _MEASURES = ("count", "sum", "min", "max", "mean", "approx_distinct")
@@ -90,7 +94,7 @@ def realtime_frame(plan: Plan, spark: Any) -> Any:
     if why is not None:
         raise FlowError(f"{plan.name} cannot run with latency='realtime': {why}")
     component = next(each for each in plan.components.values() if each.kind is Kind.SPOUT)
-    rows = component.work.kafka_frame(spark)
+    rows = component.work.kafka_frame(spark, connector_options(plan.settings))
     while (following := _next_bolt(plan, component)) is not None:
         component = following
         rows = _bolt(component, rows)
@@ -101,6 +105,12 @@ def realtime_frame(plan: Plan, spark: Any) -> Any:
     ]
     # One row per tuple and sink, because Spark's mode has one output.
     return rows.selectExpr(f"inline(array({', '.join(sinks)}))")
+
+
+def connector_options(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the `kafka.*` settings of a plan as Spark's own connector takes them."""
+    names = {key.removeprefix(KAFKA): text for key, text in client_options(settings).items()}
+    return {f"{KAFKA}{name}": text for name, text in to_java(names).items()}
 
 
 def _next_bolt(plan: Plan, component: PlanComponent) -> PlanComponent | None:
@@ -132,7 +142,7 @@ def _total(measure: Measure) -> Any:
 
 
 def start_realtime(
-    plan: Plan, spark: Any, *, brokers: str, checkpoint: Path, trigger: dict[str, Any] | None
+    plan: Plan, spark: Any, *, brokers: str, checkpoint: Location, trigger: dict[str, Any] | None
 ) -> Any:
     """Start a plan in real-time mode; `session(realtime=True)` has the connector that it needs.
 
@@ -140,6 +150,11 @@ def start_realtime(
         FlowError: the plan cannot run in real-time mode; the message says why.
     """
     records = realtime_frame(plan, spark)
-    writer = records.writeStream.format("kafka").option("kafka.bootstrap.servers", brokers)
-    writer = writer.option("checkpointLocation", str(checkpoint)).queryName(plan.name)
+    options = {
+        **connector_options(plan.settings),
+        **prefixed(plan.settings, "sink."),
+        "kafka.bootstrap.servers": brokers,
+    }
+    writer = records.writeStream.format("kafka").options(**options)
+    writer = writer.option("checkpointLocation", checkpoint.text).queryName(plan.name)
     return writer.outputMode("update").trigger(**(trigger or _TRIGGER)).start()

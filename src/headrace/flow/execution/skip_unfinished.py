@@ -10,33 +10,19 @@ Rule 3: the very first batch of a plan with state has none before it: it is repe
 """
 
 import json
-from pathlib import Path
 
-_DONE = "v1\n" + json.dumps({"nextBatchWatermarkMs": 0})
+from headrace.flow.storage.file_store import FileStore, numbered
+
+_DONE = ("v1\n" + json.dumps({"nextBatchWatermarkMs": 0})).encode()
 
 
-def skip_unfinished(checkpoint: Path, *, stateful: bool) -> None:
+def skip_unfinished(checkpoint: FileStore, *, stateful: bool) -> None:
     """Change a checkpoint so that Spark does not repeat an unfinished batch."""
-    begun, done = _numbers(checkpoint / "offsets"), _numbers(checkpoint / "commits")
+    begun = numbered(checkpoint.names("offsets"))
+    done = numbered(checkpoint.names("commits"))
     last_done = max(done, default=-1)
     for batch in sorted(each for each in begun if each > last_done):
         if not stateful:
-            _replace(checkpoint / "commits" / str(batch), _DONE)
+            checkpoint.write(f"commits/{batch}", _DONE)
         elif batch - 1 in begun:
-            offsets = (checkpoint / "offsets" / str(batch)).read_text()
-            _replace(checkpoint / "offsets" / str(batch - 1), offsets)
-
-
-def _numbers(folder: Path) -> set[int]:
-    if not folder.is_dir():
-        return set()
-    return {int(each.name) for each in folder.iterdir() if each.name.isdigit()}
-
-
-def _replace(path: Path, text: str) -> None:
-    """Replace a file atomically, and remove Spark's checksum of the old one."""
-    path.parent.mkdir(exist_ok=True)
-    part = path.with_name(f".{path.name}.headrace")
-    part.write_text(text)
-    (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
-    part.replace(path)
+            checkpoint.write(f"offsets/{batch - 1}", checkpoint.read(f"offsets/{batch}"))

@@ -26,6 +26,7 @@ from headrace.flow.error import FlowError
 from headrace.flow.flux.document import LinePosition, Value, read_document
 from headrace.flow.flux.part import PART_KEYS, Parts, identity, load_object
 from headrace.flow.plan.plan import DEFAULT_STREAM
+from headrace.flow.plan.setting import setting_problem
 from headrace.flow.storm.topology import Inputs, Topology
 
 _KEYS = ("name", "config", "includes", "components", "spouts", "bolts", "sinks", "streams")
@@ -191,6 +192,10 @@ _GROUPING_KEYS = ("type", "args", "streamId", "customClass")
 
 
 def _topology(name: Value, config: Mapping[str, Value]) -> Topology:
+    for key, each in config.items():
+        problem = setting_problem(key, _OWN_CONFIG)
+        if problem is not None:
+            raise each.position.error(problem)
     own = {key: each for key, each in config.items() if key in _OWN_CONFIG}
     settings = {
         # Spark's settings are true and false, as Java writes them.

@@ -18,6 +18,8 @@ from dataclasses import asdict
 from threading import Event, Thread
 from typing import Any
 
+import structlog
+
 from headrace.flow.monitoring.metrics import FlowFigures, FlowMetrics, prometheus_text
 from headrace.flow.monitoring.shown_table import ShownTable
 from headrace.flow.runtime.report import MAX_REPORT_BYTES, ReportAddress
@@ -25,6 +27,7 @@ from headrace.telemetry.http_server import HttpHandler, HttpServer
 
 # How often the thread that receives reports looks whether the server was closed.
 _POLL_SECONDS = 0.2
+_log = structlog.get_logger(__name__)
 
 Progress = Callable[[], Mapping[str, Any] | None]
 Tables = Callable[[], Sequence[ShownTable]]
@@ -58,16 +61,23 @@ class MetricsServer:
     def address(self) -> str:
         return self._http.address
 
-    def listen(self, host: str) -> ReportAddress:
-        """Receive reports at an address of this machine that Spark's tasks reach."""
+    def listen(self, bind: str, host: str | None = None) -> ReportAddress | None:
+        """Receive reports of tasks; None if that is not possible here, and figures of tasks lack.
+
+        Args:
+            bind: an address of this machine.
+            host: the name by which tasks reach it; by default the same.
+        """
         if self._reports is None:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self._reports = socket.socket(family, socket.SOCK_DGRAM)
-            self._reports.bind((host, 0))
+            try:
+                self._reports = _datagram_socket(bind)
+            except OSError as error:
+                _log.warning("task_reports_unavailable", bind=bind, error=str(error))
+                return None
             self._reports.settimeout(_POLL_SECONDS)
             self._receiver = Thread(target=self._receive, name="flow-reports", daemon=True)
             self._receiver.start()
-        return ReportAddress(host, self._reports.getsockname()[1], self._token)
+        return ReportAddress(host or bind, self._reports.getsockname()[1], self._token)
 
     def serve_query(self, plan: str, progress: Progress) -> None:
         """Serve the figures of this query from now on; counts continue if the plan is the same."""
@@ -121,6 +131,22 @@ class MetricsServer:
                 executed, emitted, failed, busy_ns = map(int, counted)
                 counts = executed, emitted, failed, busy_ns
                 self._metrics.add(int(report["task"]), str(component), counts)
+
+
+def _datagram_socket(bind: str) -> socket.socket:
+    """Return a socket bound to an address or a host's name, with a free port.
+
+    Raises:
+        OSError: it is no address of this machine.
+    """
+    family, _, _, _, address = socket.getaddrinfo(bind, 0, type=socket.SOCK_DGRAM)[0]
+    made = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        made.bind(address)
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 class _MetricsHandler(HttpHandler):

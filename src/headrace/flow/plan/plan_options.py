@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from headrace.flow.error import FlowError
 from headrace.flow.plan.aggregate import with_outputs
 from headrace.flow.plan.plan import Guarantee, Latency, Plan, PlanComponent
+from headrace.flow.plan.setting import check_settings
 
 _Choice = TypeVar("_Choice", bound=Enum)
 
@@ -40,8 +41,9 @@ class PlanOptions:
             dead_letters: an empty text stands for a topic that is called after the program.
 
         Raises:
-            FlowError: there is no such guarantee or latency.
+            FlowError: there is no such guarantee, latency or setting.
         """
+        check_settings(settings or ())
         return cls(
             name=name,
             guarantee=_choice(Guarantee, guarantee, "guarantee"),

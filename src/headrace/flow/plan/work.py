@@ -64,6 +64,13 @@ class Work:
     batch emitted and put before is dropped.
     """
 
+    def check_master(self, master: str) -> None:
+        """Check that its tasks can run on a Spark master, before anything starts.
+
+        Raises:
+            FlowError: it keeps files on this machine, and the tasks would run on others.
+        """
+
     def prepare(self, context: TaskContext) -> None:
         """Make what does not pickle: connections, models, caches."""
 

@@ -27,7 +27,7 @@ class ReportAddress:
 
 
 def send_report(address: ReportAddress, task: int, tallies: Mapping[str, ComponentTally]) -> None:
-    """Send what a task has counted, if anything. Never raises, never blocks."""
+    """Send what a task has counted, if anything. Never raises, and waits for no answer."""
     rows = [
         [name, each.executed, each.emitted, each.failed, each.busy_ns]
         for name, each in tallies.items()
@@ -35,9 +35,21 @@ def send_report(address: ReportAddress, task: int, tallies: Mapping[str, Compone
     ]
     if not rows:
         return
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sender:
+    with suppress(OSError), _sender(address) as sender:
         sender.setblocking(False)
         for at in range(0, len(rows), _ROWS):
             report = {"token": address.token, "task": task, "rows": rows[at : at + _ROWS]}
-            sender.sendto(json.dumps(report).encode(), (address.host, address.port))
+            sender.send(json.dumps(report).encode())
+
+
+def _sender(address: ReportAddress) -> socket.socket:
+    """Return a socket connected to an address, or to a host's name of either family."""
+    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
+    family, _, _, _, target = found[0]
+    sender = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        sender.connect(target)
+    except OSError:
+        sender.close()
+        raise
+    return sender

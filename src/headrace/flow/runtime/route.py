@@ -27,7 +27,13 @@ _SECOND_KEY = "headrace-second0"
 
 
 def route(
-    batch: TupleBatch, grouping: Grouping, tasks: int, *, turn: int, direct: Tasks | None = None
+    batch: TupleBatch,
+    grouping: Grouping,
+    tasks: int,
+    *,
+    turn: int,
+    direct: Tasks | None = None,
+    load: list[int] | None = None,
 ) -> Iterator[tuple[int, TupleBatch]]:
     """Divide a batch between the tasks of its reader; each part keeps the order.
 
@@ -35,6 +41,7 @@ def route(
         turn: a number that differs from call to call, so that small batches do not all begin with
             the first task.
         direct: for each tuple the task its emitter named.
+        load: for a partial key, how many tuples each task has got so far; it is updated.
     """
     if isinstance(grouping, All):
         for task in range(tasks):
@@ -43,7 +50,7 @@ def route(
     if tasks == 1 or isinstance(grouping, Global):
         yield 0, batch
         return
-    chosen = choose(batch.columns, grouping, tasks, turn=turn, direct=direct)
+    chosen = choose(batch.columns, grouping, tasks, turn=turn, direct=direct, load=load)
     order = np.argsort(chosen, kind="stable")
     bounds = np.searchsorted(chosen[order], np.arange(tasks + 1))
     for task in range(tasks):
@@ -59,6 +66,7 @@ def choose(
     *,
     turn: int,
     direct: Tasks | None = None,
+    load: list[int] | None = None,
 ) -> Tasks:
     """Return a task number for each row.
 
@@ -66,7 +74,7 @@ def choose(
         EmitError: a direct stream without tasks, or a task that does not exist.
     """
     if isinstance(grouping, PartialKey):
-        return _less_loaded(columns, grouping, tasks)
+        return _less_loaded(columns, grouping, tasks, [0] * tasks if load is None else load)
     if isinstance(grouping, FieldsGrouping):
         return (hashes(columns, grouping.names) % np.uint64(tasks)).astype(np.int64)
     if isinstance(grouping, Direct):
@@ -96,13 +104,14 @@ def hashes(
     return total
 
 
-def _less_loaded(columns: pa.RecordBatch, grouping: PartialKey, tasks: int) -> Tasks:
+def _less_loaded(
+    columns: pa.RecordBatch, grouping: PartialKey, tasks: int, load: list[int]
+) -> Tasks:
     """Return for each tuple the less loaded one of its key's two tasks."""
     first = (hashes(columns, grouping.names) % np.uint64(tasks)).astype(np.int64)
     # Never the first one: there are at least two tasks here.
     step = hashes(columns, grouping.names, _SECOND_KEY) % np.uint64(tasks - 1)
     second = (first + 1 + step.astype(np.int64)) % tasks
-    load = [0] * tasks
     chosen = np.empty(columns.num_rows, dtype=np.int64)
     for row, (one, other) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
         task = one if load[one] <= load[other] else other

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.flow.error import Unrecoverable
+from headrace.flow.plan.grouping import PartialKey
 from headrace.flow.plan.plan import DEFAULT_STREAM, Kind, PlanComponent
 from headrace.flow.plan.work import TaskContext, TupleSource, Work
 from headrace.flow.runtime.dead_letter import dead_letter
@@ -175,7 +176,11 @@ class StageRun:
                 continue
             self._turn += 1
             slots = layout.slots[edge.reader]
-            parts = route(batch, edge.input.grouping, len(slots), turn=self._turn, direct=tasks)
+            grouping = edge.input.grouping
+            load = None
+            if isinstance(grouping, PartialKey):
+                load = worker_tasks(self._plan_run).load(edge.number, len(slots))
+            parts = route(batch, grouping, len(slots), turn=self._turn, direct=tasks, load=load)
             for task, part in parts:
                 self.outlet.carry(slots[task], edge.number, part)
 
@@ -185,7 +190,7 @@ class StageRun:
 
     def _context(self, component: PlanComponent) -> TaskContext:
         slots = self._plan_run.layout.slots.get(component.name)
-        mine = slots is not None and self._slot is not None and self._slot in slots
+        mine = self._in_slot(component.name)
         return TaskContext(
             plan=self._plan_run.plan.name,
             component=component.name,
@@ -197,9 +202,15 @@ class StageRun:
             now_ms=self._now_ms,
         )
 
+    def _in_slot(self, component: str) -> bool:
+        """Return whether the component is called as one of its own tasks, not at its feeder."""
+        slots = self._plan_run.layout.slots.get(component)
+        return slots is not None and self._slot is not None and self._slot in slots
+
     def _work(self, context: TaskContext) -> Work:
         sent = self._plan_run.component(context.component).work
-        return worker_tasks(self._plan_run).prepared(context, sent, _own_copy)
+        shared = not self._in_slot(context.component)
+        return worker_tasks(self._plan_run).prepared(context, sent, _own_copy, shared=shared)
 
 
 def _own_copy(work: Any) -> Any:

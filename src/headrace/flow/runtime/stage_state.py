@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from headrace.flow.plan.plan import PlanComponent
@@ -29,10 +30,12 @@ class StageProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
+        states = worker_tasks(self._plan_run).states
+        states.begin_batch(_batch_number())
         self._keeper = StateKeeper(
             handle.getValueState("stamp", "stamp BINARY"),
             handle.getListState("changes", "change BINARY"),
-            worker_tasks(self._plan_run).states,
+            states,
         )
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802,N803
@@ -93,6 +96,12 @@ class StageProcessor(StatefulProcessor):
     def close(self) -> None:
         """Return memory to the system. The worker's bolts stay for the next batch."""
         freeze_modules()
+
+
+def _batch_number() -> str | None:
+    """Return Spark's number of the batch that this task belongs to."""
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty("streaming.sql.batchId")
 
 
 def _frames(batches: Iterator[pa.RecordBatch]) -> Iterator[pd.DataFrame]:

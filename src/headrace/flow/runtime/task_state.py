@@ -10,14 +10,30 @@ another worker, leaves a dictionary with a stamp that no longer matches.
 Rule 1: a call sees its own changes; a call that raises has made none (`rollback`).
 Rule 2: what a batch changed is appended as one change: the values put, and the keys deleted.
 Rule 3: past `_MAX_CHANGES` changes the list is replaced by the whole state as one change.
+Rule 4: a value that can change in place is kept pickled, from `put` on, and every `get` returns
+        another object. So nothing that a call does to it outlives a call that raises.
 """
 
+import datetime
+import decimal
 import pickle
 import secrets
+import uuid
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
+from headrace.flow.error import Unrecoverable
+from headrace.flow.runtime.state_memory import RememberedState, StateMemory
+
 _GONE = object()
+# Values of these types cannot change, so they are kept and returned as they are.
+_UNCHANGEABLE = frozenset(
+    {
+        *(type(None), bool, int, float, complex, str, bytes),
+        *(datetime.datetime, datetime.date, datetime.time, datetime.timedelta),
+        *(decimal.Decimal, uuid.UUID),
+    }
+)
 # A longer list is replaced by the whole state: reading costs one exchange with Spark per change.
 _MAX_CHANGES = 64
 
@@ -25,30 +41,41 @@ _MAX_CHANGES = 64
 class TaskState:
     """The key-value state of one task: Storm's KeyValueState.
 
-    Keys are hashable; keys and values pickle. A value that is changed in place is not saved: put it
-    again.
+    Keys are hashable; keys and values pickle. `get` returns a copy of a value that can change: what
+    is changed in place is not saved, put it again.
+
+    Args:
+        committed: the state before the batch, as an earlier object kept it.
+        checkpointed: False for a state that ends with its call: its values need not pickle, and are
+            not copied.
     """
 
-    def __init__(self, committed: dict[Hashable, Any] | None = None) -> None:
+    def __init__(
+        self, committed: dict[Hashable, Any] | None = None, *, checkpointed: bool = True
+    ) -> None:
         self.committed: dict[Hashable, Any] = {} if committed is None else committed
+        self._keep = _kept if checkpointed else _as_is
         self._batch: dict[Hashable, Any] = {}
         self._call: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, default: Any = None) -> Any:
-        for layer in (self._call, self._batch, self.committed):
-            value = layer.get(key, layer)
-            if value is not layer:
-                return default if value is _GONE else value
-        return default
+        kept = self._find(key)
+        return default if kept is _GONE else _value(kept)
 
     def get_all(self, keys: Iterable[Hashable], default: Any = None) -> list[Any]:
         return [self.get(key, default) for key in keys]
 
     def put(self, key: Hashable, value: Any) -> None:
-        self._call[key] = value
+        """Set the value of a key.
+
+        Raises:
+            Unrecoverable: the value does not pickle.
+        """
+        self._call[key] = self._keep(key, value)
 
     def put_all(self, items: Iterable[tuple[Hashable, Any]]) -> None:
-        self._call.update(items)
+        for key, value in items:
+            self.put(key, value)
 
     def delete(self, key: Hashable) -> None:
         self._call[key] = _GONE
@@ -56,22 +83,28 @@ class TaskState:
     def items(self) -> Iterator[tuple[Hashable, Any]]:
         """Yield every key and value, in no particular order."""
         for key in self.committed.keys() | self._batch.keys() | self._call.keys():
-            value = self.get(key, _GONE)
-            if value is not _GONE:
-                yield key, value
+            kept = self._find(key)
+            if kept is not _GONE:
+                yield key, _value(kept)
+
+    def keys(self) -> Iterator[Hashable]:
+        """Yield every key, in no particular order. It copies no values."""
+        for key in self.committed.keys() | self._batch.keys() | self._call.keys():
+            if key in self:
+                yield key
 
     def range(self, start: Any, stop: Any) -> list[tuple[Any, Any]]:
         """Return the items from `start` up to but not including `stop`, sorted by key."""
         return sorted(
-            ((key, value) for key, value in self.items() if start <= key < stop),
+            ((key, self.get(key)) for key in self.keys() if start <= key < stop),
             key=lambda item: item[0],
         )
 
     def __contains__(self, key: Hashable) -> bool:
-        return self.get(key, _GONE) is not _GONE
+        return self._find(key) is not _GONE
 
     def __len__(self) -> int:
-        return sum(1 for _ in self.items())
+        return sum(1 for _ in self.keys())
 
     def accept(self) -> None:
         """Make the changes of a call that returned part of the batch."""
@@ -86,15 +119,22 @@ class TaskState:
         """Make the batch's changes part of the state and return them; None if there are none."""
         if not self._batch:
             return None
-        gone = [key for key, value in self._batch.items() if value is _GONE]
-        put = {key: value for key, value in self._batch.items() if value is not _GONE}
+        gone = [key for key, kept in self._batch.items() if kept is _GONE]
+        put = {key: kept for key, kept in self._batch.items() if kept is not _GONE}
         self._batch.clear()
         _apply(self.committed, put, gone)
-        return pickle.dumps((put, gone), protocol=pickle.HIGHEST_PROTOCOL)
+        return _change(put, gone)
 
     def snapshot(self) -> bytes:
         """Return the whole state as one change."""
-        return pickle.dumps((self.committed, []), protocol=pickle.HIGHEST_PROTOCOL)
+        return _change(self.committed, [])
+
+    def _find(self, key: Hashable) -> Any:
+        for layer in (self._call, self._batch, self.committed):
+            kept = layer.get(key, layer)
+            if kept is not layer:
+                return kept
+        return _GONE
 
 
 class StateKeeper:
@@ -103,7 +143,7 @@ class StateKeeper:
     `stamp` and `changes` are Spark's ValueState and ListState, with one binary column each.
     """
 
-    def __init__(self, stamp: Any, changes: Any, memory: dict[int, tuple[bytes, int, Any]]) -> None:
+    def __init__(self, stamp: Any, changes: Any, memory: StateMemory) -> None:
         self._stamp = stamp
         self._changes = changes
         self._memory = memory
@@ -114,22 +154,28 @@ class StateKeeper:
         kept = self._stamp.get()
         self._loaded = stamp = None if kept is None else bytes(kept[0])
         remembered = self._memory.get(slot)
-        if stamp is not None and remembered is not None and remembered[0] == stamp:
-            _, self._count, committed = remembered
-            return TaskState(committed)
-        self._memory.pop(slot, None)
-        committed = {}
+        if stamp is not None and remembered is not None and remembered.stamp == stamp:
+            self._count = remembered.change_count
+            return TaskState(remembered.committed)
+        self._memory.forget(slot)
+        committed: dict[Hashable, Any] = {}
         self._count = 0
         if stamp is not None:
             for (change,) in self._changes.get():
                 # Written by `TaskState` of this very program into its own checkpoint.
-                _apply(committed, *pickle.loads(bytes(change)))  # noqa: S301
+                put, gone, *pickled = pickle.loads(bytes(change))  # noqa: S301
+                if pickled:
+                    put.update((key, _Pickled(data)) for key, data in pickled[0].items())
+                else:
+                    # An earlier version kept every value as it was.
+                    put = {key: _kept(key, value) for key, value in put.items()}
+                _apply(committed, put, gone)
                 self._count += 1
         return TaskState(committed)
 
     def save(self, slot: int, state: TaskState) -> None:
         # The memory must not hold what Spark does not: forget first, remember last.
-        self._memory.pop(slot, None)
+        self._memory.forget(slot)
         change = state.take_changes()
         stamp = self._loaded
         if change is not None:
@@ -142,7 +188,52 @@ class StateKeeper:
             stamp = secrets.token_bytes(12)
             self._stamp.update((stamp,))
         if stamp is not None:
-            self._memory[slot] = stamp, self._count, state.committed
+            self._memory.remember(slot, RememberedState(stamp, self._count, state.committed))
+
+
+class _Pickled:
+    """A value that can change, pickled."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+def _kept(key: Hashable, value: Any) -> Any:
+    """Return a value in the form in which a state keeps it."""
+    if _cannot_change(value):
+        return value
+    try:
+        return _Pickled(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+    except (TypeError, AttributeError, ValueError, RecursionError, pickle.PicklingError) as error:
+        raise Unrecoverable(
+            f"the value of {key!r} is a {type(value).__name__} that cannot be put into the state,"
+            f" because values must pickle: {error}"
+        ) from error
+
+
+def _as_is(key: Hashable, value: Any) -> Any:
+    return value
+
+
+def _value(kept: Any) -> Any:
+    # Pickled by `_kept` of this very program.
+    return pickle.loads(kept.data) if type(kept) is _Pickled else kept  # noqa: S301
+
+
+def _cannot_change(value: Any) -> bool:
+    kind = type(value)
+    return kind in _UNCHANGEABLE or (
+        kind in (tuple, frozenset) and all(_cannot_change(each) for each in value)
+    )
+
+
+def _change(put: dict[Hashable, Any], gone: list[Hashable]) -> bytes:
+    """Return a change as bytes: values as they are, deleted keys, pickled values."""
+    pickled = {key: kept.data for key, kept in put.items() if type(kept) is _Pickled}
+    plain = {key: kept for key, kept in put.items() if key not in pickled} if pickled else put
+    return pickle.dumps((plain, gone, pickled), protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def _apply(state: dict[Hashable, Any], put: dict[Hashable, Any], gone: list[Hashable]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace.flow.plan.work import TaskContext, Work
 from headrace.flow.runtime.plan_run import PlanRun
+from headrace.flow.runtime.state_memory import StateMemory
 
 
 class WorkerTasks:
@@ -15,28 +16,43 @@ class WorkerTasks:
     A worker outlives batches, so a model that a bolt loads in `prepare` is loaded once.
 
     Attributes:
-        states: what the worker remembers of its tasks' states; see `task_state`.
+        plan: the name of the run's plan.
+        states: what the worker remembers of its tasks' states.
     """
 
-    def __init__(self) -> None:
-        self._works: dict[tuple[str, int], Work] = {}
-        self.states: dict[int, tuple[bytes, int, Any]] = {}
+    def __init__(self, plan: str) -> None:
+        self.plan = plan
+        self._works: dict[tuple[str, int | None], Work] = {}
+        self._loads: dict[int, list[int]] = {}
+        self.states = StateMemory()
 
-    def prepared(self, context: TaskContext, sent: Any, copy: Callable[[Any], Any]) -> Work:
+    def prepared(
+        self, context: TaskContext, sent: Any, copy: Callable[[Any], Any], *, shared: bool
+    ) -> Work:
         """Return the work of one task; the first call prepares it.
 
         Args:
+            shared: the component runs at its feeder and has no tasks of its own. One copy serves
+                every Spark partition that this process works on, one after the other.
             sent: the component's work, as Spark sent it to this process.
             copy: makes a task's own object of it, so that two tasks in one process do not share
                 attributes.
         """
-        task = context.component, context.task
+        task = context.component, None if shared else context.task
         work = self._works.get(task)
         if work is None:
             created: Work = copy(sent)
             created.prepare(context)
             work = self._works[task] = created
         return work
+
+    def load(self, edge: int, tasks: int) -> list[int]:
+        """Return how many tuples of a `partial_key` edge this process has sent to each task.
+
+        Storm's emitters count from their start too: with small batches, counts that begin at zero
+        would choose the same task of the two again and again.
+        """
+        return self._loads.setdefault(edge, [0] * tasks)
 
     def clear(self) -> None:
         """Call `cleanup` of every bolt.
@@ -49,7 +65,8 @@ class WorkerTasks:
                 work.cleanup()
             except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
                 reason = f"{type(error).__name__}: {error}"
-                sys.stderr.write(f"cleanup of {component}, task {task}, raised {reason}\n")
+                where = component if task is None else f"{component}, task {task},"
+                sys.stderr.write(f"cleanup of {where} raised {reason}\n")
         self._works.clear()
         self.states.clear()
 
@@ -62,9 +79,15 @@ _RUNS: OrderedDict[str, WorkerTasks] = OrderedDict()
 def worker_tasks(run: PlanRun) -> WorkerTasks:
     """Return this process's tasks of a run.
 
-    Past `_MAX_RUNS` the run that was not used for longest is cleaned up and dropped.
+    Past `_MAX_RUNS` the run that was not used for longest is cleaned up and dropped. The states of
+    earlier runs of the same plan leave at once: a restart goes on from the checkpoint.
     """
-    tasks = _RUNS.pop(run.id, None) or WorkerTasks()
+    tasks = _RUNS.pop(run.id, None)
+    if tasks is None:
+        tasks = WorkerTasks(run.plan.name)
+        for earlier in _RUNS.values():
+            if earlier.plan == tasks.plan:
+                earlier.states.clear()
     _RUNS[run.id] = tasks
     while len(_RUNS) > _MAX_RUNS:
         _, oldest = _RUNS.popitem(last=False)

@@ -5,12 +5,11 @@ again, although its output, changelog records included, may be committed already
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 from headrace.flow.error import FlowError
+from headrace.flow.storage.file_store import FileStore
 
 _FILE = "samza.json"
 
@@ -28,31 +27,21 @@ class CheckpointStart:
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, checkpoint: Path) -> "CheckpointStart | None":
+    def read(cls, checkpoint: FileStore) -> "CheckpointStart | None":
         """Return what a checkpoint began with; None if it has not begun."""
-        path = checkpoint / _FILE
         try:
-            kept = json.loads(path.read_bytes())
+            kept = json.loads(checkpoint.read(_FILE))
             return cls(*({k: _numbers(v) for k, v in kept[name].items()} for name in _NAMES))
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, AttributeError) as error:
-            raise FlowError(f"{path} cannot be read: {error}; is it a checkpoint's?") from error
+            raise FlowError(
+                f"{checkpoint.text}/{_FILE} cannot be read: {error}; is it a checkpoint's?"
+            ) from error
 
-    def write(self, checkpoint: Path) -> None:
+    def write(self, checkpoint: FileStore) -> None:
         """Write the file, durably and atomically. Call it before the first batch."""
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        part = checkpoint / f".{_FILE}.new"
-        with part.open("w") as file:
-            json.dump(asdict(self), file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(checkpoint / _FILE)
-        folder = os.open(checkpoint, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        checkpoint.write(_FILE, json.dumps(asdict(self)).encode())
 
 
 _NAMES = ("changelog_ends", "offsets")

@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headrace.client.java_option import from_java
+from headrace.client.settings import CLIENT_CONFIG
 from headrace.flow.plan.plan import Guarantee
+from headrace.flow.plan.setting import setting_problem
 from headrace.flow.samza.config_key import check_keys, nearest
 from headrace.flow.samza.envelope import SystemStream
 from headrace.flow.samza.key_texts import KeyTexts
@@ -61,7 +64,8 @@ class JobConfig:
     inputs: tuple[InputStream, ...]
     stores: tuple[StoreSpec, ...]
     brokers: Mapping[str, str]
-    consumer: Mapping[str, Mapping[str, str]]
+    consumer: Mapping[str, Mapping[str, str]] = field(repr=False)
+    producer: Mapping[str, Mapping[str, str]] = field(repr=False)
     serdes: Mapping[str, tuple[Serde, Serde]]
     target: str
     window_ms: int | None
@@ -75,7 +79,7 @@ class JobConfig:
     dead_letters: str | None
     retries: int
     settings: Mapping[str, str]
-    texts: Mapping[str, str]
+    texts: Mapping[str, str] = field(repr=False)
 
 
 def read_config(texts: Mapping[str, str], folder: Path | None = None) -> JobConfig:
@@ -114,6 +118,13 @@ class _ConfigReader(KeyTexts):
         settings = {f"spark.{key}": text for key, text in self.below("headrace.spark.").items()}
         own = {name: self.get(f"headrace.{name}") for name in ("metrics.topic", "audit")}
         settings |= {name: text for name, text in own.items() if text}
+        for prefix in ("source.", "sink."):
+            below = self.below(f"headrace.{prefix}")
+            settings |= {f"{prefix}{key}": text for key, text in below.items()}
+        for key in settings:
+            problem = setting_problem(key)
+            if problem is not None:
+                raise ConfigError(f"headrace.{key}: {problem}")
         containers = self.number("job.container.count", 0, 1) or None
         inputs = (*self._inputs(), *self._broadcasts())
         streams = [each.stream for each in inputs]
@@ -129,6 +140,7 @@ class _ConfigReader(KeyTexts):
             stores=stores,
             brokers=self._systems,
             consumer={each: self._consumer(each) for each in self._systems},
+            producer={each: self._producer(each) for each in self._systems},
             serdes=self._all_serdes(),
             target=self._target(inputs, stores),
             window_ms=window_ms if window_ms > 0 else None,
@@ -226,7 +238,19 @@ class _ConfigReader(KeyTexts):
         keys = self.below(f"systems.{system}.consumer.")
         # Old versions of Samza found the brokers through ZooKeeper.
         left_out = ("bootstrap.servers", "zookeeper.connect", "auto.offset.reset", "group.id")
-        return {key: text for key, text in keys.items() if key not in left_out}
+        return from_java(
+            {key: text for key, text in keys.items() if key not in left_out},
+            f"systems.{system}.consumer.",
+        )
+
+    def _producer(self, system: str) -> dict[str, str]:
+        """Return how to log in to write; what tunes Java's producer has no effect."""
+        prefix = f"systems.{system}.producer."
+        return {
+            key: text
+            for key, text in from_java(self.below(prefix), prefix).items()
+            if key in CLIENT_CONFIG and key != "bootstrap.servers"
+        }
 
     def _check_grouper(self) -> None:
         key = "job.systemstreampartition.grouper.factory"

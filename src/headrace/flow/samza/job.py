@@ -20,6 +20,7 @@ from headrace.client.settings import CLIENT_CONFIG
 from headrace.config.properties import read_properties
 from headrace.flow.error import FlowError
 from headrace.flow.execution.job import start
+from headrace.flow.plan.client_option import KAFKA, client_of
 from headrace.flow.plan.grouping import All, Custom, Shuffle
 from headrace.flow.plan.plan import DEFAULT_STREAM, Input, Kind, Plan, PlanComponent
 from headrace.flow.runtime.record import RECORD_FIELDS
@@ -30,6 +31,9 @@ from headrace.flow.samza.job_topic import JobTopics
 from headrace.flow.samza.record_sink import RecordSink
 from headrace.flow.samza.shutdown import watch_shutdown
 from headrace.flow.samza.task_work import ControlTopics, TaskWork, choose_task, spout_name
+from headrace.flow.storage.file_store import FileStore
+from headrace.flow.storage.hadoop_file_store import open_store
+from headrace.flow.storage.location import Location
 from headrace.flow.storm.spout import RECORD_COLUMNS, TopicSpout
 
 _COMPACTED = {"cleanup.policy": "compact"}
@@ -86,14 +90,26 @@ class SamzaJob:
         counts = self._partitions() if partitions is None else dict(partitions)
         return self._plan(counts, ControlTopics(), CheckpointStart())
 
-    def start(self, spark: Any, *, checkpoint: Path, trigger: dict[str, Any] | None = None) -> Any:
+    def start(
+        self,
+        spark: Any,
+        *,
+        checkpoint: str | Path | Location,
+        trigger: dict[str, Any] | None = None,
+    ) -> Any:
         """Start the job, or continue from its checkpoint, and return Spark's query.
 
         The job ends when its tasks request it (`coordinator.shutdown`).
 
+        Args:
+            checkpoint: a folder, as a path or as a URI such as hdfs://host/views.
+
         Raises:
-            FlowError: an input is missing, or a topic cannot be created.
+            FlowError: an input is missing, a topic cannot be created, or executors on other
+                machines would not reach the checkpoint.
         """
+        location = Location.of(checkpoint)
+        store = open_store(spark, location, "the checkpoint")
         partitions = self._partitions()
         control = ControlTopics(
             checkpoint=self._checkpoint_topic, coordinator=self._coordinator_topic
@@ -101,7 +117,7 @@ class SamzaJob:
         topics = JobTopics(self._client(self.config.target))
         tasks = _tasks(self.config, partitions)
         topics.ensure(self._own_topics(tasks))
-        began = self._checkpoint_start(checkpoint, topics)
+        began = self._checkpoint_start(store, topics)
         restore = ChangelogRestore(
             client=self._client(self.config.target),
             topics=self._changelogs,
@@ -109,7 +125,7 @@ class SamzaJob:
         )
         plan = self._plan(partitions, replace(control, restore=restore), began)
         earlier_end = topics.ends(self._coordinator_topic).get(0, 0)
-        query = start(plan, spark, brokers=self.brokers, checkpoint=checkpoint, trigger=trigger)
+        query = start(plan, spark, brokers=self.brokers, checkpoint=location, trigger=trigger)
         watch_shutdown(
             query,
             self._client(self.config.target),
@@ -167,13 +183,13 @@ class SamzaJob:
         ]
         return topics
 
-    def _checkpoint_start(self, checkpoint: Path, topics: JobTopics) -> CheckpointStart:
+    def _checkpoint_start(self, checkpoint: FileStore, topics: JobTopics) -> CheckpointStart:
         written = CheckpointStart.read(checkpoint)
         if written is not None:
             return written
         began = CheckpointStart()
         # A checkpoint with batches but without the file began with nothing.
-        if not (checkpoint / "offsets" / "0").exists():
+        if not checkpoint.exists("offsets/0"):
             began = CheckpointStart(
                 changelog_ends={
                     store: topics.ends(topic) for store, topic in self._changelogs.items()
@@ -195,9 +211,12 @@ class SamzaJob:
         return partitions
 
     def _client(self, system: str) -> dict[str, str]:
-        keys = self.config.consumer[system].items()
-        kept = {key: text for key, text in keys if key in CLIENT_CONFIG}
-        return {**kept, "bootstrap.servers": self.config.brokers[system]}
+        config = self.config
+        login = {**config.producer[system], **config.consumer[system]}
+        if config.brokers[system] == self.brokers and not _secured(login):
+            login |= client_of(config.settings, self.brokers)
+        kept = {key: text for key, text in login.items() if key in CLIENT_CONFIG}
+        return {**kept, "bootstrap.servers": config.brokers[system]}
 
     def _plan(
         self, partitions: dict[str, int], control: ControlTopics, began: CheckpointStart
@@ -225,7 +244,9 @@ class SamzaJob:
         )
         sent = Input(task, DEFAULT_STREAM, Shuffle())
         components["topics"] = PlanComponent("topics", Kind.SINK, RecordSink(), inputs=(sent,))
-        settings = dict(config.settings)
+        target = {**config.consumer[config.target], **config.producer[config.target]}
+        login = {key: text for key, text in target.items() if key in CLIENT_CONFIG}
+        settings = {**config.settings, **{f"{KAFKA}{key}": text for key, text in login.items()}}
         if config.containers is not None:
             settings.setdefault("spark.sql.shuffle.partitions", str(config.containers))
         return Plan(
@@ -254,8 +275,24 @@ class SamzaJob:
             brokers=self.config.brokers[system],
             fields=RECORD_COLUMNS,
             starting=json.dumps(starting),
-            options={f"kafka.{key}": text for key, text in self.config.consumer[system].items()},
+            options={f"{KAFKA}{key}": text for key, text in self._reading(system).items()},
         )
+
+    def _reading(self, system: str) -> dict[str, str]:
+        """Return the settings of a system's consumer. One that says nothing about security has its
+        producer's; a second cluster without any is open, and gets no login of the first."""
+        consumer = dict(self.config.consumer[system])
+        if _secured(consumer):
+            return consumer
+        if _secured(self.config.producer[system]):
+            return {**self.config.producer[system], **consumer}
+        if self.config.brokers[system] != self.brokers:
+            consumer["security.protocol"] = "PLAINTEXT"
+        return consumer
+
+
+def _secured(texts: Mapping[str, str]) -> bool:
+    return any(key.startswith(("security.", "sasl.", "ssl.")) for key in texts)
 
 
 def _spouts(config: JobConfig) -> dict[str, list[InputStream]]:

@@ -103,7 +103,7 @@ class KeyValueStore:
         if self._sorted is None:
             self._sorted = sorted(
                 key[1]
-                for key, _ in self._bound().items()
+                for key in self._bound().keys()  # noqa: SIM118 - a state is no dictionary
                 if isinstance(key, tuple) and key[0] == self.name
             )
         return self._sorted

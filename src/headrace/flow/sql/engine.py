@@ -10,11 +10,12 @@ Rule 3: a query of CREATE STREAM AS or INSERT INTO runs until it is stopped. Its
 
 import hashlib
 import re
-import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from headrace.flow.error import FlowError
 from headrace.flow.execution.auditing import audit_options
 from headrace.flow.execution.failure import failure_of
 from headrace.flow.execution.progress_group import group_of
+from headrace.flow.execution.session_tuning import partitioned
+from headrace.flow.plan.client_option import client_of, client_options
 from headrace.flow.sql.catalog import Catalog, StreamDefinition, stream_of
 from headrace.flow.sql.error import SqlError, spark_error
 from headrace.flow.sql.source import quoted, read_frame, to_records
@@ -42,13 +45,14 @@ from headrace.flow.sql.statement import (
     Statement,
 )
 from headrace.flow.sql.token import tokens_of
+from headrace.flow.storage.hadoop_file_store import open_store
+from headrace.flow.storage.location import Location, is_cluster
 from headrace.wire.error_code import ErrorCode
 
 MOST_ROWS = 10_000
 """The most rows of a result."""
 
 _POLL_SECONDS = 0.1
-_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +73,19 @@ class Engine:
     """A session, the streams that it knows, and the queries that it runs.
 
     Args:
-        checkpoints: the folder for the checkpoints of CREATE STREAM AS and INSERT INTO.
+        checkpoints: the folder for the checkpoints of CREATE STREAM AS and INSERT INTO, as a path
+            or as a URI such as hdfs://host/sql.
+        client: `kafka.*` options by which all of its clients connect.
         once: run such a query over the records there are, before the next statement begins.
     """
 
     spark: Any
     brokers: str
     catalog: Catalog
-    checkpoints: Path
+    checkpoints: str | Path | Location
     once: bool = False
+    client: Mapping[str, str] = field(default_factory=dict)
     queries: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        # Spark's default of 200 is for a cluster; each is a file or state store to commit.
-        if self.spark.conf.get(_PARTITIONS) == "200":
-            self.spark.conf.set(_PARTITIONS, str(self.spark.sparkContext.defaultParallelism))
 
     def run(self, statement: Statement, script: str) -> QueryResult:
         """Execute any statement but a SELECT with EMIT.
@@ -149,8 +151,7 @@ class Engine:
 
             return show_rows
 
-        folder = tempfile.mkdtemp(prefix="headrace-sql-")
-        try:
+        with self._temporary_checkpoint() as folder:
             query = self._start(
                 frame,
                 modes,
@@ -159,8 +160,6 @@ class Engine:
                 (select.query, script),
             )
             _watch(query, lambda: enough.is_set() or stopped(), (select.query, script))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def frame(
         self, query: SparkQuery, script: str, *, streaming: bool, name: str | None = None
@@ -185,7 +184,7 @@ class Engine:
                     rows = read_frame(
                         stream,
                         self.spark,
-                        brokers=self.brokers,
+                        client=self._kafka,
                         streaming=streaming,
                         progress=self._progress(name, count=stream.topic not in counted),
                     )
@@ -195,11 +194,14 @@ class Engine:
         except PySparkException as error:
             raise spark_error(error, script, query.start) from error
 
+    @property
+    def _kafka(self) -> dict[str, str]:
+        return {**client_options(self.client), "kafka.bootstrap.servers": self.brokers}
+
     def _progress(self, name: str | None, *, count: bool) -> dict[str, str]:
         if name is None:
             return {"commitprogress": "false"}
-        client = {"bootstrap.servers": self.brokers}
-        audit = audit_options(name, {}, client) if count else {}
+        audit = audit_options(name, {}, client_of(self.client, self.brokers)) if count else {}
         return {"kafka.group.id": group_of(name), **audit}
 
     def stop(self) -> None:
@@ -265,9 +267,15 @@ class Engine:
         except FlowError as error:
             raise SqlError(str(error), script, query.start) from error
         self._make_topic(stream)
-        options = {"kafka.bootstrap.servers": self.brokers, "topic": stream.topic}
+        options = {**self._kafka, "topic": stream.topic}
         if not frame.isStreaming:
-            records.write.format("headrace").options(**options).mode("append").save()
+            with partitioned(self.spark):
+                # One transaction: a task that Spark runs twice adds no rows, and a write that fails
+                # shows none.
+                writer = records.write.format("headrace").options(
+                    **options, guarantee="exactly-once"
+                )
+                writer.mode("append").save()
             return QueryResult(message=f"Written to {stream.name}.")
         if name in self.queries and self.queries[name].isActive:
             raise SqlError(f"this query fills {stream.name} already", script, query.start)
@@ -280,14 +288,31 @@ class Engine:
                 return writer.format("headrace").options(**options)
             return writer.foreachBatch(each_batch(name, options))
 
-        started = self._start(
-            records, _MODES[emit], sink, str(self.checkpoints / name), (query, script)
-        )
+        checkpoint = Location.of(self.checkpoints).child(name)
+        started = self._start(records, _MODES[emit], sink, checkpoint.text, (query, script))
         self.queries[name] = started
         if self.once:
             _watch(started, lambda: False, (query, script))
             return QueryResult(message=f"{stream.name} has what is there now.")
         return QueryResult(message=f"{stream.name} is being filled, by the query {name}.")
+
+    @contextmanager
+    def _temporary_checkpoint(self) -> Iterator[str]:
+        """Yield a checkpoint for a query that only shows rows: on a cluster, beside the others,
+        where executors reach it too."""
+        if not is_cluster(self.spark.sparkContext.master):
+            with tempfile.TemporaryDirectory(
+                prefix="headrace-sql-", ignore_cleanup_errors=True
+            ) as folder:
+                yield folder
+            return
+        checkpoints = Location.of(self.checkpoints)
+        name = f"_shown-{uuid.uuid4().hex}"
+        store = open_store(self.spark, checkpoints, "the folder of checkpoints")
+        try:
+            yield checkpoints.child(name).text
+        finally:
+            store.remove(name)
 
     def _start(
         self,
@@ -302,10 +327,12 @@ class Engine:
 
         query, script = location
         refused: Exception | None = None
+        store = open_store(self.spark, Location.of(checkpoint), "the checkpoint")
         for mode in modes:
             writer = frame.writeStream.option("checkpointLocation", checkpoint).outputMode(mode)
             try:
-                return sink(writer, mode).start()
+                with partitioned(self.spark, store):
+                    return sink(writer, mode).start()
             except AnalysisException as error:
                 refused = refused or error
         assert refused is not None
@@ -314,7 +341,8 @@ class Engine:
     def _now(self, select: SelectStatement, script: str) -> QueryResult:
         frame = self.frame(select.query, script, streaming=False)
         most = min(select.limit or MOST_ROWS, MOST_ROWS)
-        rows = frame.limit(most + 1).collect()
+        with partitioned(self.spark):
+            rows = frame.limit(most + 1).collect()
         cut = f"Only the first {most:,} rows." if len(rows) > most else None
         return QueryResult(frame.columns, [tuple(each) for each in rows[:most]], cut)
 
@@ -343,7 +371,7 @@ class Engine:
         return QueryResult(message=f"{stream.name} is dropped; the topic {stream.topic} stays.")
 
     def _make_topic(self, stream: StreamDefinition) -> None:
-        settings = ClientSettings.of({"bootstrap.servers": self.brokers})
+        settings = ClientSettings.of(client_of(self.client, self.brokers))
         with ConnectionPool(settings) as pool:
             topic = NewTopic(stream.topic, stream.partitions or -1)
             for error in Admin(pool).create_topics([topic]).values():

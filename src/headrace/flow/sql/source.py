@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.flow.error import FlowError
+from headrace.flow.execution.connector_option import capped
 from headrace.flow.sql.catalog import StreamDefinition
 
 _KEEP_NULLS = "map('ignoreNullFields', 'false')"
@@ -13,7 +14,7 @@ def read_frame(
     stream: StreamDefinition,
     spark: Any,
     *,
-    brokers: str,
+    client: Mapping[str, str],
     streaming: bool,
     progress: Mapping[str, str],
 ) -> Any:
@@ -22,19 +23,20 @@ def read_frame(
     A table is always a batch DataFrame: joined with a stream, it is read again for every batch.
 
     Args:
+        client: `kafka.*` options: where the brokers are, and how to log in.
         progress: options of a streaming read: the group for its progress, and the audit.
     """
     streaming = streaming and not stream.table
     reader = (spark.readStream if streaming else spark.read).format("headrace")
     options = {
-        "kafka.bootstrap.servers": brokers,
-        "kafka.isolation.level": "read_committed",
+        **client,
         "subscribe": stream.topic,
         "startingoffsets": stream.starting if streaming else "earliest",
         **(progress if streaming else {}),
         **_decoding(stream),
         **dict(stream.options),
     }
+    options = capped(options) if streaming else options
     rows = reader.options(**options).load()
     columns = [f"{_expression(stream, *each)} AS {quoted(each[0])}" for each in stream.columns]
     if stream.table:

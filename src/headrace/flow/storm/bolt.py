@@ -27,8 +27,8 @@ class Bolt:
     """
 
     def prepare(self, context: TaskContext) -> None:
-        """Make connections and models. Called once per task and worker process, before the first
-        batch."""
+        """Make connections and models. Called once per worker process and task, before the first
+        batch; a bolt that runs at its feeder has one copy per process."""
 
     def execute(self, batch: pa.RecordBatch, emit: Emit) -> None:
         raise NotImplementedError

@@ -167,9 +167,16 @@ class TopicSpout(Spout):
         read = [name for name in self.fields.names if name not in place]
         return ", ".join([*(f"{name} {RECORD_COLUMNS.ddl_of(name)}" for name in read), _PLACE])
 
-    def kafka_frame(self, spark: Any) -> Any:
-        """Return the fields as a stream of Spark's own connector, for its real-time mode."""
+    def kafka_frame(self, spark: Any, login: Mapping[str, str] | None = None) -> Any:
+        """Return the fields as a stream of Spark's own connector, for its real-time mode.
+
+        Args:
+            login: the plan's options for clients, in Java's spelling.
+        """
         options = {
+            # The connector's own default also reads what was aborted.
+            "kafka.isolation.level": "read_committed",
+            **(login or {}),
             **self.options,
             "kafka.bootstrap.servers": self.brokers,
             "subscribe": ",".join(self.topics),

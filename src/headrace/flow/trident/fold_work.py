@@ -112,7 +112,9 @@ class BatchFoldWork(Work):
     def execute(
         self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
-        self.fold.execute(batch, emit, replace(context, state=TaskState()), source)
+        self.fold.execute(
+            batch, emit, replace(context, state=TaskState(checkpointed=False)), source
+        )
 
 
 class QueryableWork(Work):

@@ -13,8 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.flow.error import FlowError
+from headrace.flow.storage.location import Location, is_cluster
 from headrace.flow.trident.state import Backing, Key, Mode, StateEntry, StateFactory, StateFields
 
+_INSTEAD = (
+    "write file:///… for a folder that every machine mounts, or use PostgresState or TopicState"
+)
 _OWN = pa.schema([("_txid", pa.string()), ("_kept", pa.string()), ("_before", pa.string())])
 
 
@@ -23,11 +27,29 @@ class ParquetState(StateFactory):
 
     Example:
         views.group_by("page").persistent_aggregate(ParquetState("pages"), n="count")
+
+    Args:
+        folder: a path; for tasks on several machines `file:///…`, a folder that all of them mount.
+
+    Raises:
+        FlowError: the folder is on another kind of file system, whose files cannot be replaced
+            atomically by a task.
     """
 
     def __init__(self, folder: str | Path, *, mode: str | Mode = Mode.OPAQUE) -> None:
-        self.folder = str(folder)
+        self._location = Location.of(folder)
+        path = self._location.local_path
+        if path is None:
+            raise FlowError(f"ParquetState cannot keep files in {folder}: {_INSTEAD}")
+        self.folder = str(path)
         self.mode = Mode.of(mode)
+
+    def check_master(self, master: str) -> None:
+        if is_cluster(master) and self._location.scheme is None:
+            raise FlowError(
+                f"ParquetState keeps {self.folder} on this machine, and the tasks of {master} run"
+                f" on others: {_INSTEAD}"
+            )
 
     def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
         folder = Path(self.folder)

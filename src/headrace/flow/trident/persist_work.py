@@ -36,7 +36,11 @@ _Result = TypeVar("_Result")
 class _BackedWork(Work):
     """Opens a backing on first use, and opens it again after a failure."""
 
+    factory: StateFactory
     _backing: Backing | None = None
+
+    def check_master(self, master: str) -> None:
+        self.factory.check_master(master)
 
     def cleanup(self) -> None:
         backing, self._backing = self._backing, None

@@ -79,8 +79,8 @@ class SessionWork(Work):
     def _ended(self, watermark: int, state: Any) -> Iterator[list[_Tuple]]:
         """Yield the sessions that have ended, and remove them from the state."""
         open_tuples = [
-            (key, tuples)
-            for key, tuples in state.items()
+            (key, state.get(key))
+            for key in state.keys()  # noqa: SIM118 - a state is no dictionary
             if isinstance(key, tuple) and key[0] == "open"
         ]
         for state_key, tuples in open_tuples:

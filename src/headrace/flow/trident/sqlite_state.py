@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from headrace.flow.error import FlowError
+from headrace.flow.storage.location import Location, is_cluster
 from headrace.flow.trident.state import Backing, Mode, StateFactory, StateFields
 from headrace.flow.trident.table_state import TableBacking, checked_table, is_text
 
 _BUSY_SECONDS = 60.0
+_INSTEAD = "use PostgresState or TopicState, which every machine reaches"
 _TYPES = (
     (is_text, "TEXT"),
     (pa.types.is_integer, "INTEGER"),
@@ -28,9 +31,19 @@ class SqliteState(StateFactory):
     """
 
     def __init__(self, path: str | Path, table: str, *, mode: str | Mode = Mode.OPAQUE) -> None:
-        self.path = str(path)
+        local = Location.of(path).local_path
+        if local is None:
+            raise FlowError(f"SQLite cannot keep {path}: {_INSTEAD}")
+        self.path = str(local)
         self.table = checked_table(table)
         self.mode = Mode.of(mode)
+
+    def check_master(self, master: str) -> None:
+        if is_cluster(master):
+            raise FlowError(
+                f"SqliteState keeps {self.path} on one machine, and the tasks of {master} run on"
+                f" several: {_INSTEAD}"
+            )
 
     def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
         return self._backing(state_fields, _Sqlite)

@@ -133,6 +133,13 @@ class StateFactory:
 
     mode: Mode = Mode.OPAQUE
 
+    def check_master(self, master: str) -> None:
+        """Check that tasks on a Spark master reach the state, before anything starts.
+
+        Raises:
+            FlowError: it is on this machine, and the tasks would run on others.
+        """
+
     def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
         """Return a backing for the keys of one task of `tasks`."""
         raise NotImplementedError

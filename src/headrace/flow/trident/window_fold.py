@@ -17,7 +17,7 @@ class WindowFold:
         self.fold = fold
 
     def execute(self, window: Window, emit: Emit) -> None:
-        context = TaskContext("", "window", 0, 1, state=TaskState())
+        context = TaskContext("", "window", 0, 1, state=TaskState(checkpointed=False))
         source = TupleSource("", "", no_origin(window.tuples.num_rows))
         self.fold.execute(window.tuples, emit, context, source)
 

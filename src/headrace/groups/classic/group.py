@@ -70,7 +70,7 @@ class ClassicGroup:
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.leader: str | None = None
-        self.state_timestamp_ms: int | None = None
+        self.state_timestamp_ms = -1
         self.roster = Roster(group_id)
         self.pending_sync: frozenset[str] = frozenset()
         self._join_phase: JoinPhase | None = None
@@ -91,8 +91,7 @@ class ClassicGroup:
         group.protocol_type = metadata.protocol_type or None
         group.protocol = metadata.protocol
         group.leader = metadata.leader
-        if metadata.state_timestamp_ms >= 0:
-            group.state_timestamp_ms = metadata.state_timestamp_ms
+        group.state_timestamp_ms = metadata.state_timestamp_ms
         for stored in metadata.members:
             group.roster.add(ClassicMember.restored(stored, metadata.protocol))
         group.state = ClassicState.STABLE if group.members else ClassicState.EMPTY
@@ -128,17 +127,12 @@ class ClassicGroup:
         self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool
     ) -> None:
         """Raise unless this member may commit offsets now."""
-        anonymous = generation < 0 and member_id == UNKNOWN_MEMBER_ID and instance_id is None
         if generation < 0 and self.is_empty:
             return
-        if anonymous:
+        anonymous = generation < 0 and member_id == UNKNOWN_MEMBER_ID and instance_id is None
+        if anonymous and transactional:
             # A producer without KIP-447 names no member in its transaction.
-            if transactional:
-                return
-            raise Refusal(
-                GroupError.UNKNOWN_MEMBER_ID,
-                f"group {self.group_id} has members, so a commit must name one",
-            )
+            return
         self.roster.check_member(member_id, instance_id)
         self._check_generation(generation)
         if not transactional and self.state is ClassicState.COMPLETING_REBALANCE:
@@ -164,7 +158,7 @@ class ClassicGroup:
             generation=self.generation,
             protocol=self.protocol,
             leader=self.leader,
-            state_timestamp_ms=-1 if self.state_timestamp_ms is None else self.state_timestamp_ms,
+            state_timestamp_ms=self.state_timestamp_ms,
             members=tuple(member.stored(self.protocol) for member in self.members.values()),
         )
         return GroupMetadataRecord(group=self.group_id, value=metadata)
@@ -216,8 +210,6 @@ class ClassicGroup:
                 deadline_ms=now_ms + self.config.new_member_join_timeout_ms,
             )
         )
-        if self.leader is None:
-            self.leader = member_id
         self._rebalance_or_complete(now_ms, out)
 
     def _rejoin(

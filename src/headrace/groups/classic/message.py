@@ -55,7 +55,7 @@ class JoinRequest(GroupRequest[JoinReply]):
     rebalance_timeout_ms: int
     require_member_id: bool = True
     can_skip_assignment: bool = True
-    rights: TopicRights | None = field(default=None, compare=False)
+    rights: TopicRights | None = None
 
     def refused(self, error: GroupError) -> JoinReply:
         return JoinReply(error=error, member_id=self.member_id)

@@ -201,7 +201,7 @@ def _balance_once(
                 break
             partition = held[giver, topic_id].pop()
             owned[giver].remove(partition)
+            # It was the smallest, so it will give away none of this topic: `held` need not know.
             owned[receiver].add(partition)
-            held[receiver, topic_id].append(partition)
             moved = True
     return moved

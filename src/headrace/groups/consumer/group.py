@@ -88,7 +88,7 @@ class ConsumerGroup:
         self._visibility = TopicVisibility()
         self._seen_version: int | None = None
         self._seen_names: Collection[str] | None = None
-        self._seen_rights_version = 0
+        self._seen_rights_version: int | None = None
 
     def draft(self) -> "ConsumerGroup":
         """Return a copy to work on."""
@@ -325,18 +325,13 @@ class ConsumerGroup:
             or known.subscribed_topic_regex != reported.subscribed_topic_regex
         )
         other_rights = self._visibility.store(member_id, rights)
-        names, rights_version = topics.names(), 0 if rights is None else rights.version
+        names, rights_version = topics.names(), None if rights is None else rights.version
         resolved = (
             self._seen_names is names
             and self._seen_rights_version == rights_version
             and not other_rights
         )
-        if (
-            not changed
-            and self.image.epoch > 0
-            and resolved
-            and self._seen_version == topics.version
-        ):
+        if not changed and resolved and self._seen_version == topics.version:
             return False
         self._drop_unused_regexes(out)
         hidden_otherwise: set[str] = set()

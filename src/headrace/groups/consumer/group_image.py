@@ -12,6 +12,7 @@ from headrace.groups.record import (
     ConsumerGroupRecord,
     CurrentAssignment,
     CurrentAssignmentRecord,
+    GroupEpoch,
     GroupEpochRecord,
     MemberMetadata,
     MemberMetadataRecord,
@@ -58,7 +59,7 @@ class ConsumerGroupImage:
 
     Attributes:
         epoch: counts the reasons for a new plan.
-        metadata_hash: of the subscribed topics, when the epoch was last bumped.
+        metadata_hash: of the subscribed topics, when the epoch was last bumped; None before.
         target_epoch: the epoch for which `target` was computed.
         current: what each member holds.
         target: what each member should hold.
@@ -69,7 +70,7 @@ class ConsumerGroupImage:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.epoch = 0
-        self.metadata_hash = 0
+        self.metadata_hash: int | None = None
         self.target_epoch = 0
         self.members: dict[str, MemberMetadata] = {}
         self.current: dict[str, CurrentAssignment] = {}
@@ -88,13 +89,16 @@ class ConsumerGroupImage:
         return copy
 
     def apply(self, record: ConsumerGroupRecord) -> None:
-        """Apply one record, new or read again. The order of different keys does not matter."""
+        """Apply one record, new or read again. The order of different keys does not matter.
+
+        The tombstones of the two epochs end the group, and change nothing here.
+        """
         match record:
-            case GroupEpochRecord(value=value):
-                self.epoch = 0 if value is None else value.epoch
-                self.metadata_hash = 0 if value is None else value.metadata_hash
-            case TargetEpochRecord(value=epoch):
-                self.target_epoch = epoch or 0
+            case GroupEpochRecord(value=GroupEpoch() as value):
+                self.epoch = value.epoch
+                self.metadata_hash = value.metadata_hash
+            case TargetEpochRecord(value=int() as epoch):
+                self.target_epoch = epoch
             case PartitionMetadataRecord(value=opaque):
                 self.has_partition_metadata = opaque is not None
             case MemberMetadataRecord(member_id=member_id, value=metadata):

@@ -1,6 +1,6 @@
 """The one request of the KIP-848 protocol and its reply, free of any wire version."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headrace.groups.config import GroupConfig
 from headrace.groups.error import GroupError, Refusal
@@ -47,7 +47,7 @@ class ConsumerHeartbeat(GroupRequest[ConsumerHeartbeatReply]):
     client_id: str = ""
     client_host: str = ""
     can_get_member_id: bool = False
-    rights: TopicRights | None = field(default=None, compare=False)
+    rights: TopicRights | None = None
 
     @property
     def is_leaving(self) -> bool:

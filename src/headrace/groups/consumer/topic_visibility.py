@@ -26,7 +26,7 @@ class TopicVisibility:
         self._hidden: dict[str, frozenset[str]] = {}
         # What was decided at one version of the rights: a new topic costs one decision, not all.
         self._decided: dict[tuple[TopicRights, str], dict[str, bool]] = {}
-        self._version = 0
+        self._version: int | None = None
 
     def copy(self) -> "TopicVisibility":
         copy = TopicVisibility()

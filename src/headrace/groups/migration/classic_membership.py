@@ -34,6 +34,7 @@ from headrace.groups.classic_subscription import (
     CONSUMER_PROTOCOL_TYPE,
     ConsumerSubscription,
     read_subscription,
+    subscription_version,
     write_assignment,
 )
 from headrace.groups.consumer.epoch_check import check_generation
@@ -124,8 +125,7 @@ class ClassicMembership:
             return
         group.timers.joins_and_syncs.pop(request.member_id, None)
         group.begin_session(request.member_id, now_ms)
-        subscription = read_subscription(protocol.metadata)
-        version = 0 if subscription is None else subscription.version
+        version = subscription_version(protocol.metadata)
         assignment = write_assignment(version, with_names(current.assigned, self._topics))
         reply = SyncReply(
             protocol_type=CONSUMER_PROTOCOL_TYPE, protocol=protocol.name, assignment=assignment

@@ -23,6 +23,7 @@ from headrace.groups.classic_subscription import (
     ConsumerSubscription,
     read_assignment,
     read_subscription,
+    subscription_version,
     write_assignment,
 )
 from headrace.groups.consumer.group import ConsumerGroup
@@ -38,8 +39,8 @@ from headrace.groups.record import (
     GroupMetadataRecord,
     MemberMetadata,
     MemberMetadataRecord,
+    MemberProtocol,
     MemberState,
-    StoredMember,
     TargetEpochRecord,
     TargetMemberRecord,
 )
@@ -94,10 +95,10 @@ def _convertible(group: ClassicGroup, topics: TopicSource) -> list[_Convertible]
         return None
     taken: set[TopicIdPartition] = set()
     members = []
-    for member in group.members.values():
-        # Before its first generation a group has not agreed on a protocol yet.
-        chosen = member.metadata(group.protocol) or member.protocols[0].metadata
-        subscription, assignment = read_subscription(chosen), read_assignment(member.assignment)
+    for each in group.members.values():
+        member = replace(each, protocols=_agreed_first(each.protocols, group.protocol))
+        subscription = read_subscription(member.protocols[0].metadata)
+        assignment = read_assignment(member.assignment)
         if subscription is None or assignment is None:
             return None
         if assignment.user_data and group.protocol not in _PLAIN_ASSIGNORS:
@@ -106,11 +107,21 @@ def _convertible(group: ClassicGroup, topics: TopicSource) -> list[_Convertible]
         assigned = with_ids(assignment.partitions, topics) - taken
         taken |= assigned
         members.append(_Convertible(member=member, subscription=subscription, assigned=assigned))
-    for index, each in enumerate(members):
-        unrevoked = with_ids(each.subscription.owned, topics) - taken
+    for index, convertible in enumerate(members):
+        unrevoked = with_ids(convertible.subscription.owned, topics) - taken
         taken |= unrevoked
-        members[index] = replace(each, unrevoked=unrevoked)
+        members[index] = replace(convertible, unrevoked=unrevoked)
     return members
+
+
+def _agreed_first(
+    protocols: tuple[MemberProtocol, ...], agreed: str | None
+) -> tuple[MemberProtocol, ...]:
+    """Put the protocol in use first, which is where `ClassicMembership` looks for it.
+
+    Before its first generation a group has not agreed on one yet: the order is then the member's.
+    """
+    return tuple(sorted(protocols, key=lambda each: each.name != agreed))
 
 
 def _emit_member(
@@ -152,15 +163,14 @@ def downgraded(
         generation: the group's epoch before the last member of the consumer protocol was removed.
     """
     config = group.config
-    classic = {id_: each.classic for id_, each in group.members.items() if each.classic is not None}
-    all_classic = bool(group.members) and len(classic) == len(group.members)
-    if not all_classic or not config.may_downgrade or len(classic) > config.group_max_size:
+    all_classic = all(each.classic is not None for each in group.members.values())
+    if not group.members or not all_classic:
+        return None
+    if not config.may_downgrade or len(group.members) > config.group_max_size:
         return None
     members = [
-        ClassicMember.restored(_stored(group, id_, metadata, topics), None)
-        for id_, metadata in group.members.items()
+        _classic_member(group, id_, metadata, topics) for id_, metadata in group.members.items()
     ]
-    members = [replace(each, protocols=classic[each.member_id].protocols) for each in members]
     if not common_protocols(members):
         return None
     for record in group.image.tombstones():
@@ -176,6 +186,7 @@ def downgraded(
     )
     result = ClassicGroup.restore(group.group_id, config, metadata)
     for each in members:
+        # A record has one protocol of each member; the next rebalance chooses among all of them.
         result.roster.add(each)
     result.start_timers(now_ms)
     out.append(result.record())
@@ -183,19 +194,19 @@ def downgraded(
     return result
 
 
-def _stored(
+def _classic_member(
     group: ConsumerGroup, member_id: str, metadata: MemberMetadata, topics: TopicSource
-) -> StoredMember:
+) -> ClassicMember:
     assert metadata.classic is not None
-    subscription = read_subscription(metadata.classic.protocols[0].metadata)
+    protocols = metadata.classic.protocols
     held = with_names(group.image.current_of(member_id).assigned, topics)
-    return StoredMember(
+    return ClassicMember(
         member_id=member_id,
         instance_id=metadata.instance_id,
         client_id=metadata.client_id,
         client_host=metadata.client_host,
         rebalance_timeout_ms=metadata.rebalance_timeout_ms,
         session_timeout_ms=metadata.classic.session_timeout_ms,
-        subscription=metadata.classic.protocols[0].metadata,
-        assignment=write_assignment(0 if subscription is None else subscription.version, held),
+        protocols=protocols,
+        assignment=write_assignment(subscription_version(protocols[0].metadata), held),
     )

@@ -14,6 +14,7 @@ Rule 3: a waiting offset keeps its partition from expiring, and a fetch that ask
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 
 from headrace.groups.effect import Producer
 from headrace.groups.record import OffsetCommitRecord, StoredOffset
@@ -39,16 +40,16 @@ class OffsetStore:
     def __init__(self) -> None:
         self._groups: dict[str, dict[TopicPartition, _Entry]] = {}
         self._waiting: dict[ProducerId, dict[str, dict[TopicPartition, _Entry]]] = {}
-        self._next_position = 0
+        self._positions = count()
 
     def apply(self, record: OffsetCommitRecord, producer: Producer | None = None) -> None:
         """Apply one record that is in the log."""
-        self._next_position += 1
+        position = next(self._positions)
         where = TopicPartition(record.topic, record.partition)
         if record.value is None:
             self._remove(record.group, where)
             return
-        entry = _Entry(self._next_position, record.value)
+        entry = _Entry(position, record.value)
         if producer is None:
             self._groups.setdefault(record.group, {})[where] = entry
         else:

@@ -220,6 +220,11 @@ def find_component(kind: str, type_name: str) -> type[Component]:
     )
 
 
+def component_names() -> dict[str, tuple[str, ...]]:
+    """Return the short names of every kind."""
+    return {kind: tuple(known) for kind, known in _KNOWN.items()}
+
+
 def _by_java_class(kind: str) -> dict[str, tuple[str, str, tuple[str, ...]]]:
     return {java: entry for entry in _KNOWN[kind].values() for java in entry[2]}
 

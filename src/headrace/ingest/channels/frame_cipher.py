@@ -58,6 +58,12 @@ def read_cipher(settings: Settings) -> FrameCipher | None:
     if not texts:
         return None
     active, path = texts.get("activeKey"), texts.get("keyFile")
+    for key in texts:
+        if key not in ("activeKey", "keyFile"):
+            name = f"encryption.{key}"
+            raise settings.wrong(
+                name, f"{name} is not supported: use encryption.keyFile and encryption.activeKey"
+            )
     if path is None:
         raise settings.wrong(
             "encryption.keyFile",

@@ -15,11 +15,13 @@ class Lines(NamedTuple):
     Attributes:
         end: where the next line begins.
         returns: whether a carriage return may be in them.
+        data: the bytes before `end` that were read, as they are in the file.
     """
 
     bodies: list[bytes]
     end: int
     returns: bool = False
+    data: bytes = b""
 
     def without_returns(self) -> list[bytes]:
         """Return the lines without the carriage return of a DOS line end."""
@@ -57,8 +59,8 @@ def read_lines(
     bodies = data[:cut].split(b"\n")
     end = position + cut + 1
     if len(data) > longest and max(map(len, bodies)) > longest:
-        return _long_lines(bodies, position, longest)
-    return Lines(bodies, end, b"\r" in data)
+        return _long_lines(data, bodies, position, longest)
+    return Lines(bodies, end, b"\r" in data, data[: cut + 1])
 
 
 def _without_end(
@@ -69,19 +71,24 @@ def _without_end(
         data = os.pread(descriptor, longest + 1, position)
         cut = data.find(b"\n")
         if cut >= 0:
-            return Lines([data[:cut]], position + cut + 1, True)
+            return Lines([data[:cut]], position + cut + 1, True, data[: cut + 1])
     if len(data) > longest:
-        return Lines([data[:longest]], position + longest)
-    return Lines([data], position + len(data)) if unfinished else Lines([], position)
+        piece = data[:longest]
+        return Lines([piece], position + longest, data=piece)
+    if not unfinished:
+        return Lines([], position)
+    return Lines([data], position + len(data), data=data)
 
 
-def _long_lines(bodies: list[bytes], position: int, longest: int) -> Lines:
+def _long_lines(data: bytes, bodies: list[bytes], position: int, longest: int) -> Lines:
     """Return the lines before the first one that is too long, or the first piece of that one."""
     first = next(row for row, body in enumerate(bodies) if len(body) > longest)
     if first:
         fitting = bodies[:first]
-        return Lines(fitting, position + sum(map(len, fitting)) + first, True)
-    return Lines([bodies[0][:longest]], position + longest)
+        size = sum(map(len, fitting)) + first
+        return Lines(fitting, position + size, True, data[:size])
+    piece = bodies[0][:longest]
+    return Lines([piece], position + longest, data=piece)
 
 
 def pieces(lines: Lines, start: int, limit: int) -> Iterator[Lines]:
@@ -93,5 +100,7 @@ def pieces(lines: Lines, start: int, limit: int) -> Iterator[Lines]:
     position = start
     for first in range(0, len(bodies), limit):
         some = bodies[first : first + limit]
+        begin = position - start
         position += sum(map(len, some)) + len(some)
-        yield Lines(some, min(position, lines.end), lines.returns)
+        data = lines.data[begin : position - start]
+        yield Lines(some, min(position, lines.end), lines.returns, data)

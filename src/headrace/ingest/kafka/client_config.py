@@ -1,20 +1,33 @@
 """Translates Flume's and Java's settings of a Kafka client to ours and librdkafka's."""
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from headrace.client.settings import CLIENT_CONFIG, ClientSettings
-from headrace.ingest.settings import Settings
+from headrace.ingest.settings import Settings, is_security_key
 from headrace.model.error import ConfigError
 
 _JAAS: Final = re.compile(r'(username|password)\s*=\s*"([^"]*)"')
+_TRANSLATED: Final = ("sasl.jaas.config", "ssl.truststore.location", "ssl.keystore.location")
+_INSTEAD: Final = {
+    "ssl.keystore.password": " and set ssl.key.password",
+    "ssl.truststore.password": ", a PEM file has none",
+}
 # Keys that have a meaning in Java only.
 _JAVA_ONLY: Final = ("serializer", "deserializer", "interceptor.classes", "partition.assignment")
 
 
-def _connection_texts(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys that say how to connect, with the names of `headrace.client`."""
+def _connection_texts(settings: Settings, role: str) -> dict[str, str]:
+    """Return the keys that say how to connect, with the names of `headrace.client`.
+
+    Raises:
+        SettingError: a key asks for security that the client does not have.
+    """
+    texts = settings.below(f"kafka.{role}")
+    for key, value in texts.items():
+        if is_security_key(key) and not _is_honoured(key, value):
+            name = f"kafka.{role}.{key}"
+            raise settings.wrong(name, f"{name} is not supported: remove it{_INSTEAD.get(key, '')}")
     config = {key: value for key, value in texts.items() if key in CLIENT_CONFIG}
     jaas = texts.get("sasl.jaas.config")
     if jaas is not None:
@@ -24,14 +37,21 @@ def _connection_texts(texts: Mapping[str, str]) -> dict[str, str]:
         if store not in texts:
             continue
         if not texts[store].lower().endswith(".pem"):
-            raise ConfigError(
-                f"{store} {texts[store]} is a Java key store: give a PEM file instead"
+            raise settings.wrong(
+                f"kafka.{role}.{store}",
+                f"{store} {texts[store]} is a Java key store: give a PEM file instead",
             )
         key = "ssl.ca.location" if "trust" in store else "ssl.certificate.location"
         config.setdefault(key, texts[store])
         if "key" in store.split(".")[1]:
             config.setdefault("ssl.key.location", texts[store])
     return config
+
+
+def _is_honoured(key: str, value: str) -> bool:
+    if key in ("ssl.keystore.type", "ssl.truststore.type"):
+        return value.upper() == "PEM"
+    return key in CLIENT_CONFIG or key in _TRANSLATED
 
 
 def client_settings(settings: Settings, role: str) -> ClientSettings:
@@ -43,7 +63,7 @@ def client_settings(settings: Settings, role: str) -> ClientSettings:
     Raises:
         SettingError: a value cannot be used.
     """
-    texts = _connection_texts(settings.below(f"kafka.{role}"))
+    texts = _connection_texts(settings, role)
     servers = settings.optional("kafka.bootstrap.servers")
     if servers is not None:
         texts["bootstrap.servers"] = servers
@@ -64,7 +84,7 @@ def consumer_config(settings: Settings) -> dict[str, str | bool]:
         and not key.startswith(("sasl.jaas", "ssl.truststore", "ssl.keystore"))
         and key not in ("enable.auto.commit", "auto.commit.interval.ms", "max.poll.records")
     }
-    config.update(_connection_texts(texts))
+    config.update(_connection_texts(settings, "consumer"))
     for key in set(config) & {"request.timeout.ms", "default.api.timeout.ms", "fetch.max.wait.ms"}:
         value = config.pop(key)
         if key == "fetch.max.wait.ms":

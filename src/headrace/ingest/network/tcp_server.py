@@ -4,7 +4,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Lock, Thread
+from threading import Lock, Thread, current_thread
 
 import structlog
 
@@ -48,7 +48,7 @@ class TcpServer:
         self._max = max_connections
         self._server: socket.socket | None = None
         self._accepting: Thread | None = None
-        self._open: dict[socket.socket, Thread] = {}
+        self._open: dict[Thread, socket.socket] = {}
         self._lock = Lock()
         self._stopping = False
 
@@ -92,9 +92,9 @@ class TcpServer:
             self._accepting.join(_JOIN_SECONDS)
         with self._lock:
             connections = list(self._open.items())
-        for connection, _ in connections:
+        for _, connection in connections:
             _shut_down(connection)
-        for _, thread in connections:
+        for thread, _ in connections:
             thread.join(_JOIN_SECONDS)
 
     def _accept(self) -> None:
@@ -120,7 +120,7 @@ class TcpServer:
             thread = Thread(
                 target=self._run, args=(connection,), name=f"{self._name}-peer", daemon=True
             )
-            self._open[connection] = thread
+            self._open[thread] = connection
         thread.start()
 
     def _run(self, connection: socket.socket) -> None:
@@ -131,6 +131,11 @@ class TcpServer:
                 connection.settimeout(30)
                 peer = self._tls.wrap_socket(connection, server_side=True)
                 peer.settimeout(None)
+                # The first socket is detached now: `stop` must shut down the second.
+                with self._lock:
+                    self._open[current_thread()] = peer
+                if self._stopping:
+                    return
             self._serve(peer)
         except OSError as error:
             if not self._stopping:
@@ -140,7 +145,7 @@ class TcpServer:
         finally:
             peer.close()
             with self._lock:
-                self._open.pop(connection, None)
+                self._open.pop(current_thread(), None)
             connection.close()
 
 

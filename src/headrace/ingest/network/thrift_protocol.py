@@ -10,7 +10,7 @@ from thriftpy2.transport import TMemoryBuffer
 from headrace.ingest.error import ProtocolError
 from headrace.ingest.event import EventBatch
 from headrace.ingest.format.avro_event import MAX_HEADERS
-from headrace.ingest.settings import Setting, Settings, flag, text
+from headrace.ingest.settings import Setting, Settings, refused, text
 
 _INTERFACE = """
 enum Status { OK = 0, FAILED = 1, ERROR = 2, UNKNOWN = 3 }
@@ -23,19 +23,13 @@ service ThriftSourceProtocol {
 FLUME: Final[Any] = thriftpy2.load_fp(io.StringIO(_INTERFACE), "headrace_flume_thrift")
 THRIFT_SETTINGS: Final[tuple[Setting, ...]] = (
     text("protocol", "compact or binary.", "compact", choices=("compact", "binary")),
-    flag("kerberos", "Not supported.", False),
+    refused("kerberos", "use ssl"),
 )
 MAX_FRAME_BYTES: Final = 64 << 20
 
 
 def protocol_of(settings: Settings) -> str:
-    """Return the name of the protocol.
-
-    Raises:
-        SettingError: the settings require Kerberos.
-    """
-    if settings.flag("kerberos"):
-        raise settings.wrong("kerberos", "Kerberos is not supported: use ssl")
+    """Return the name of the protocol."""
     return settings.text("protocol")
 
 

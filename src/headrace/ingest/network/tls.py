@@ -2,23 +2,45 @@
 
 import ssl
 
+from headrace.ingest.network.key_store import StoreFile
 from headrace.ingest.settings import Setting, Settings, flag, secret, text
 
+_PROTOCOLS: tuple[Setting, ...] = (
+    text("exclude-protocols", "Protocols to leave out; below TLS 1.2 there is none.", "SSLv3"),
+    text("include-protocols", "The only protocols to use, of TLSv1.2 and TLSv1.3."),
+)
+_SERVER_STORE: tuple[Setting, ...] = (
+    text("keystore", "A file with certificate and key: PEM or PKCS 12."),
+    text("keystore-type", "PEM or PKCS12; the file's content decides."),
+)
 SERVER_TLS: tuple[Setting, ...] = (
     flag("ssl", "Encrypt connections.", False),
-    text("keystore", "A PEM file with certificate and key."),
+    *_SERVER_STORE,
     secret("keystore-password", "The key's password."),
-    text("keystore-type", "Only PEM.", "PEM"),
-    text("exclude-protocols", "Ignored: TLS 1.2 and newer are used.", None),
+    *_PROTOCOLS,
+)
+# Flume's http source had names of its own before 1.9.
+HTTP_TLS: tuple[Setting, ...] = (
+    flag("ssl", "Encrypt connections.", False, other_names=("enableSSL",)),
+    *_SERVER_STORE,
+    secret("keystore-password", "The key's password.", other_names=("keystorePassword",)),
+    text(
+        "exclude-protocols",
+        "Protocols to leave out; below TLS 1.2 there is none.",
+        "SSLv3",
+        other_names=("excludeProtocols",),
+    ),
+    _PROTOCOLS[1],
 )
 CLIENT_TLS: tuple[Setting, ...] = (
     flag("ssl", "Encrypt connections.", False),
     flag("trust-all-certs", "Trust every certificate.", False),
-    text("truststore", "A PEM file with the trusted authorities; default: the system's."),
-    secret("truststore-password", "Ignored: PEM files have none."),
-    text("truststore-type", "Only PEM.", "PEM"),
-    text("exclude-protocols", "Ignored: TLS 1.2 and newer are used.", None),
+    text("truststore", "A file with the trusted authorities, PEM or PKCS 12; else the system's."),
+    secret("truststore-password", "The password of a PKCS 12 file."),
+    text("truststore-type", "PEM or PKCS12; the file's content decides."),
+    *_PROTOCOLS,
 )
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
 def server_tls(settings: Settings) -> ssl.SSLContext | None:
@@ -27,22 +49,19 @@ def server_tls(settings: Settings) -> ssl.SSLContext | None:
     Raises:
         SettingError: the key store is missing or cannot be read.
     """
-    if not settings.flag("ssl"):
+    if not _wanted(settings, "keystore"):
         return None
-    store = settings.optional("keystore")
-    if store is None:
+    path = settings.optional("keystore")
+    if path is None:
         raise settings.wrong(
-            "keystore", "ssl needs a keystore: a PEM file with certificate and key"
+            "keystore", "ssl needs a keystore: a PEM or PKCS 12 file with certificate and key"
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(store, password=settings.optional("keystore-password"))
-    except (OSError, ssl.SSLError) as error:
-        raise settings.wrong(
-            "keystore",
-            f"keystore {store} cannot be read as PEM ({error}): Java's JKS must be converted",
-        ) from None
+    # A sender of syslog never reads. Were a session ticket left unread when it closes, TCP would
+    # reset the connection, and the messages on their way would be lost.
+    context.num_tickets = 0
+    _limit_versions(context, settings)
+    StoreFile(settings, "keystore", path).load_key(context)
     return context
 
 
@@ -52,18 +71,35 @@ def client_tls(settings: Settings) -> ssl.SSLContext | None:
     Raises:
         SettingError: the trust store cannot be read.
     """
-    if not settings.flag("ssl"):
+    if not _wanted(settings, "truststore"):
         return None
     context = ssl.create_default_context()
+    _limit_versions(context, settings)
     if settings.flag("trust-all-certs"):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    store = settings.optional("truststore")
-    if store is not None:
-        try:
-            context.load_verify_locations(store)
-        except (OSError, ssl.SSLError) as error:
-            raise settings.wrong(
-                "truststore", f"truststore {store} cannot be read: {error}"
-            ) from None
+    path = settings.optional("truststore")
+    if path is not None:
+        StoreFile(settings, "truststore", path).load_trusted(context)
     return context
+
+
+def _wanted(settings: Settings, store: str) -> bool:
+    """Return whether to encrypt. A store without a word about ssl is an error."""
+    if settings.flag("ssl"):
+        return True
+    if settings.optional(store) is not None and not settings.has("ssl"):
+        raise settings.wrong(store, f"{store} has no effect without ssl = true")
+    return False
+
+
+def _limit_versions(context: ssl.SSLContext, settings: Settings) -> None:
+    excluded = settings.words("exclude-protocols")
+    included = settings.words("include-protocols") or list(_VERSIONS)
+    allowed = [
+        version for name, version in _VERSIONS.items() if name in included and name not in excluded
+    ]
+    if not allowed:
+        key = "include-protocols" if settings.has("include-protocols") else "exclude-protocols"
+        raise settings.wrong(key, f"{key} leaves no protocol: there are TLSv1.2 and TLSv1.3")
+    context.minimum_version, context.maximum_version = min(allowed), max(allowed)

@@ -19,7 +19,7 @@ from headrace.ingest.file.storage_folder import StorageFolder, open_folder
 from headrace.ingest.format.path_escape import PathEscape
 from headrace.ingest.format.sequence_file import SequenceFileSerializer
 from headrace.ingest.format.serializer import Serializer, make_serializer
-from headrace.ingest.settings import Settings, flag, number, prefix, text
+from headrace.ingest.settings import Settings, flag, number, prefix, refused, text
 from headrace.ingest.sink import Sink
 
 _log = structlog.get_logger(__name__)
@@ -37,14 +37,12 @@ _CODECS = {
 _HADOOP_ONLY = (
     "callTimeout",
     "closeTries",
-    "kerberosKeytab",
-    "kerberosPrincipal",
     "minBlockReplicas",
-    "proxyUser",
     "retryInterval",
     "rollTimerPoolSize",
     "threadsPoolSize",
 )
+_NO_KERBEROS = "log in with kinit before the agent starts"
 _TYPES = ("SequenceFile", "DataStream", "CompressedStream", "Parquet")
 
 
@@ -90,6 +88,11 @@ class HdfsSink(Sink):
         text("serializer", "text, header_and_text or avro_event.", "TEXT"),
         prefix("serializer", "Its parameters."),
         *(text(f"hdfs.{word}", "Ignored.") for word in _HADOOP_ONLY),
+        *(
+            refused(f"hdfs.{word}", _NO_KERBEROS)
+            for word in ("kerberosKeytab", "kerberosPrincipal")
+        ),
+        refused("hdfs.proxyUser", "start the agent as that user, or set HADOOP_USER_NAME"),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:

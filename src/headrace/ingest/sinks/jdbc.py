@@ -137,6 +137,9 @@ def _connector(scheme: str, url: str, settings: Settings) -> Callable[[], Any]:
     if scheme == "sqlite":
         import sqlite3
 
+        for key in ("username", "password"):
+            if settings.optional(key) is not None:
+                raise settings.wrong(key, f"SQLite has no users: remove {key}")
         path = url.removeprefix("sqlite:").removeprefix("//")
         return lambda: sqlite3.connect(path, check_same_thread=False)
     try:

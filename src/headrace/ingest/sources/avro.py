@@ -11,7 +11,7 @@ from headrace.ingest.network.avro_rpc import (
     write_frame,
 )
 from headrace.ingest.network.peer_stream import PeerStream
-from headrace.ingest.settings import Settings, flag, text
+from headrace.ingest.settings import Settings, refused, text
 from headrace.ingest.sources.listening import HOP, HopSource
 
 
@@ -24,14 +24,12 @@ class AvroSource(HopSource):
     SETTINGS = (
         *HOP,
         text("compression-type", "none or deflate.", "none", choices=("none", "deflate")),
-        flag("ipFilter", "Filter peers by address: not supported.", False),
-        text("ipFilterRules", "Not supported.", None),
+        refused("ipFilter", "filter peers with the firewall"),
+        refused("ipFilterRules", "filter peers with the firewall"),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)
-        if settings.flag("ipFilter"):
-            raise settings.wrong("ipFilter", "a filter of peers is not supported: use the firewall")
         self._deflate = settings.text("compression-type") == "deflate"
         self._known: dict[bytes, bool] = {}
 

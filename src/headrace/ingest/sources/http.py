@@ -1,6 +1,10 @@
 """The http source: events in POST requests."""
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -8,12 +12,17 @@ from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.error import ChannelError, IngestError, ProtocolError
 from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.format.avro_event import MAX_HEADERS
+from headrace.ingest.network.tls import HTTP_TLS, server_tls
 from headrace.ingest.settings import Settings, number, port, prefix, text
 from headrace.ingest.source import Source
 from headrace.telemetry.http_server import HttpHandler, HttpServer
 
 _JSON = "JSONHandler"
 _BLOB = "BlobHandler"
+_LARGEST_BODY = 64 << 20
+_MOST_BYTES = 256 << 20
+_MOST_CONNECTIONS = 200
+_RECEIVE_BYTES = 256 * 1024
 _CHARSETS = ("utf-8", "utf-16", "utf-32", "utf-16be", "utf-16le", "utf-32be", "utf-32le")
 
 
@@ -21,7 +30,10 @@ class HttpSource(Source):
     """Accepts POST requests; the events of one request are one transaction.
 
     It answers 200 when the events are in the channel, 400 when they cannot be read, and 503 when
-    the channel is full, so that the client retries.
+    the channel is full, or it is busy with other requests, so that the client retries.
+
+    Invariant: there are never more than `threads` connections, and never more than `maxBodyBytes`
+    of their bodies in memory. A body that takes longer than `requestTimeout` is answered with 408.
 
     The JSON handler reads `[{"headers": {"k": "v"}, "body": "text"}, ...]`. The blob handler makes
     the whole body one event, and the parameters of the query its headers.
@@ -32,7 +44,11 @@ class HttpSource(Source):
         port("The port to listen on."),
         text("handler", "How to read a request: json or blob.", "json"),
         prefix("handler", "Parameters of the handler."),
-        number("maxRequestBytes", "Largest request.", 64 << 20, minimum=1),
+        number("threads", "Most connections at once.", _MOST_CONNECTIONS, minimum=1),
+        number("maxRequestBytes", "Largest request.", _LARGEST_BODY, minimum=1),
+        number("maxBodyBytes", "Largest sum of requests at one time.", _MOST_BYTES, minimum=1),
+        number("requestTimeout", "Milliseconds that a body may take.", 60_000, minimum=1),
+        *HTTP_TLS,
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -46,6 +62,10 @@ class HttpSource(Source):
         else:
             raise settings.wrong("handler", f"there is no handler {written!r}: write json or blob")
         self.max_bytes = settings.number("maxRequestBytes")
+        self.request_seconds = settings.number("requestTimeout") / 1000
+        self.budget = BodyBudget(max(self.max_bytes, settings.number("maxBodyBytes")))
+        self._most = settings.number("threads")
+        self._tls = server_tls(settings)
         self._address = (settings.text("bind"), settings.number("port"))
         self._server: HttpServer | None = None
 
@@ -62,7 +82,12 @@ class HttpSource(Source):
 
         try:
             self._server = HttpServer(
-                *self._address, Handler, name=f"source {self.name}", poll_seconds=0.1
+                *self._address,
+                Handler,
+                name=f"source {self.name}",
+                max_connections=self._most,
+                tls=self._tls,
+                poll_seconds=0.1,
             )
         except OSError as error:
             raise IngestError(
@@ -142,12 +167,34 @@ def read_blob(body: bytes, query: str, content_type: str) -> EventBatch:
     return EventBatch([body], [headers])
 
 
+class BodyBudget:
+    """The bytes of request bodies that may be in memory at one time."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._free = most_bytes
+        self._lock = Lock()
+
+    @contextmanager
+    def taken(self, size: int) -> Iterator[bool]:
+        """Hold so many bytes until the block ends; False, and nothing held, if there is no room."""
+        with self._lock:
+            fits = size <= self._free
+            self._free -= size if fits else 0
+        try:
+            yield fits
+        finally:
+            with self._lock:
+                self._free += size if fits else 0
+
+
 class _SourceHandler(HttpHandler):
     source: HttpSource
     protocol_version = "HTTP/1.1"
     timeout = 60
+    _body_read = False
 
     def do_POST(self) -> None:
+        self._body_read = False
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             self._answer(411, "send a Content-Length")
@@ -155,9 +202,25 @@ class _SourceHandler(HttpHandler):
         if int(length) > self.source.max_bytes:
             self._answer(413, f"at most {self.source.max_bytes} bytes")
             return
-        body = self.rfile.read(int(length))
-        if len(body) < int(length):
+        if self.source.stopping.is_set():
+            self._answer(503, "the agent stops")
             return
+        with self.source.budget.taken(int(length)) as fits:
+            if fits:
+                self._accept(int(length))
+            else:
+                self._answer(503, "busy with other requests: try again")
+
+    def _accept(self, length: int) -> None:
+        try:
+            body = self._body(length)
+        except TimeoutError:
+            self._answer(408, "the request took too long")
+            return
+        if len(body) < length:
+            self.close_connection = True  # the client is gone
+            return
+        self._body_read = True
         try:
             query = urlsplit(self.path).query
             self.source.accept(body, query, self.headers.get("Content-Type", ""))
@@ -168,9 +231,32 @@ class _SourceHandler(HttpHandler):
         else:
             self._answer(200, "")
 
+    def _body(self, length: int) -> bytes:
+        """Return the body, or what the client sent of it before it closed the connection.
+
+        Raises:
+            TimeoutError: the client is too slow.
+        """
+        deadline = time.monotonic() + self.source.request_seconds
+        body = bytearray()
+        try:
+            while len(body) < length:
+                self.connection.settimeout(max(0.001, deadline - time.monotonic()))
+                data = self.rfile.read1(min(_RECEIVE_BYTES, length - len(body)))
+                if not data:
+                    break
+                body += data
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+        finally:
+            self.connection.settimeout(self.timeout)
+        return bytes(body)
+
     def do_GET(self) -> None:
         self._answer(405, "send events with POST")
 
     def _answer(self, status: int, message: str) -> None:
         data = f"{message}\n".encode() if message else b""
-        self.reply(status, data, {"Connection": "close"} if status in (411, 413) else {})
+        # The body of these requests was not read, so the next request cannot be found.
+        closing = status in (408, 411, 413) or (status == 503 and not self._body_read)
+        self.reply(status, data, {"Connection": "close"} if closing else {})

@@ -11,6 +11,7 @@ from headrace.ingest.file.replaced_file import replace_file
 from headrace.ingest.sources.tail_file import TailFile
 
 _log = structlog.get_logger(__name__)
+_NUMBERS = ("inode", "pos", "device", "head", "headBytes", "tail", "tailBytes")
 
 
 def to_row(file: TailFile) -> dict[str, Any]:
@@ -22,18 +23,22 @@ def to_row(file: TailFile) -> dict[str, Any]:
         "device": file.device,
         "head": file.head,
         "headBytes": file.head_bytes,
+        "tail": file.tail,
+        "tailBytes": file.tail_bytes,
     }
 
 
 def from_row(row: Any) -> TailFile | None:
     """Return the file of a row, or None for an invalid one. Flume's rows have the first three
-    fields only."""
+    fields only, and those of older agents no tail."""
     if not isinstance(row, dict):
         return None
-    numbers = [row.get(name, 0) for name in ("inode", "pos", "device", "head", "headBytes")]
+    numbers = [row.get(name, 0) for name in _NUMBERS]
     if not all(isinstance(each, int) and each >= 0 for each in numbers) or not row.get("file"):
         return None
-    inode, position, device, head, head_bytes = numbers
+    inode, position, device, head, head_bytes, tail, tail_bytes = numbers
+    if tail_bytes > position:
+        return None
     return TailFile(
         device=device,
         inode=inode,
@@ -42,6 +47,8 @@ def from_row(row: Any) -> TailFile | None:
         position=position,
         head=head,
         head_bytes=head_bytes,
+        tail=tail,
+        tail_bytes=tail_bytes,
     )
 
 
@@ -86,6 +93,6 @@ def from_marks(marks: Mapping[str, str]) -> list[TailFile]:
     return files
 
 
-def mark_of(file: TailFile, position: int) -> str:
-    """Return the mark of a file at a position."""
-    return json.dumps({**to_row(file), "pos": position})
+def mark_of(file: TailFile) -> str:
+    """Return the mark of a file at its position."""
+    return json.dumps(to_row(file))

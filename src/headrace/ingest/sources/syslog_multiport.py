@@ -5,6 +5,7 @@ from functools import partial
 
 from headrace.ingest.format.syslog import SyslogFraming
 from headrace.ingest.network.tcp_server import TcpServer
+from headrace.ingest.network.tls import SERVER_TLS, server_tls
 from headrace.ingest.settings import Settings, number, prefix, text
 from headrace.ingest.sources.syslog import SYSLOG_SETTINGS, SyslogSource
 
@@ -23,6 +24,7 @@ class SyslogMultiportSource(SyslogSource):
         text("charset.default", "Ignored: bodies are bytes and stay unchanged.", "UTF-8"),
         prefix("charset", "Ignored: bodies are bytes."),
         *SYSLOG_SETTINGS,
+        *SERVER_TLS,
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -36,8 +38,9 @@ class SyslogMultiportSource(SyslogSource):
         self._size = settings.number("readBufferSize")
         self._batch = settings.number("batchSize")
         host = settings.text("host")
+        tls = server_tls(settings)
         self.listeners = [
-            TcpServer(name, host, int(word), partial(self._serve, word)) for word in words
+            TcpServer(name, host, int(word), partial(self._serve, word), tls=tls) for word in words
         ]
 
     def start(self) -> None:

@@ -4,6 +4,7 @@ import socket
 
 from headrace.ingest.format.syslog import SyslogFraming
 from headrace.ingest.network.tcp_server import TcpServer
+from headrace.ingest.network.tls import SERVER_TLS, server_tls
 from headrace.ingest.settings import Settings, port, text
 from headrace.ingest.sources.syslog import SYSLOG_SETTINGS, SyslogSource
 
@@ -18,12 +19,15 @@ class SyslogTcpSource(SyslogSource):
         text("host", "The address to listen on.", "0.0.0.0", other_names=("bind",)),  # noqa: S104
         port("The port to listen on."),
         *SYSLOG_SETTINGS,
+        *SERVER_TLS,
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)
         host = settings.text("host")
-        self.listener = TcpServer(name, host, settings.number("port"), self._serve)
+        self.listener = TcpServer(
+            name, host, settings.number("port"), self._serve, tls=server_tls(settings)
+        )
 
     def start(self) -> None:
         self.listener.start()

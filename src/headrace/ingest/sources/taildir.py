@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,8 +134,10 @@ class TaildirSource(ReplayableSource):
         assert self.ledger is not None
         for saved in from_marks(self.ledger.load()):
             file = self._files.get((saved.device, saved.inode))
-            if file is not None and file.descriptor >= 0 and saved.head == file.head:
-                file.position = max(file.position, saved.position)
+            if file is None or file.descriptor < 0 or saved.head != file.head:
+                continue
+            if saved.position > file.position:
+                file.take_position(saved)
         self._uncertain = False
 
     # -- finding files -----------------------------------------------------------------
@@ -172,7 +175,9 @@ class TaildirSource(ReplayableSource):
             self._files[key] = file
             self._dirty = True
         file.path, file.group, file.looked_for = path, group.name, False
-        if file.descriptor < 0 and status.st_size != file.position:
+        if file.descriptor < 0 and (
+            status.st_size != file.position or status.st_mtime_ns != file.checked_at
+        ):
             self._open(file, now)
 
     def _open(self, file: TailFile, now: float) -> None:
@@ -242,21 +247,21 @@ class TaildirSource(ReplayableSource):
         )
         if not lines.bodies:
             return self._at_end(file, now)
-        if file.at_end:
-            file.at_end = False
-            self._check_identity(
-                file
-            )  # it may have been truncated, and have grown past the position
-            if file.position != start:
-                return True
+        self._check_identity(file)  # it may have been truncated, and have grown past the position
+        if file.position != start:
+            return True
         file.changed_at = now
         self._deliver_lines(file, lines)
         return True
 
     def _at_end(self, file: TailFile, now: float) -> bool:
         """Handle a file without new lines: deliver the last line of a rotated one, close an idle
-        one."""
-        file.at_end = True
+        one. Return whether there is more to read."""
+        if os.fstat(file.descriptor).st_mtime_ns != file.checked_at:
+            before = file.position
+            self._check_identity(file)
+            if file.position != before:
+                return True
         idle = now - file.changed_at
         if file.size() > file.position and idle >= min(1.0, self._idle_seconds) and file.rotated:
             lines = read_lines(
@@ -276,13 +281,13 @@ class TaildirSource(ReplayableSource):
         for piece in pieces(lines, file.position, self._batch):
             batch = self._batch_of(file, piece)
             if self.ledger is not None:
-                batch.marks = {file.key: mark_of_next(file, piece.end)}
+                batch.marks = {file.key: mark_of_next(file, piece)}
             try:
                 self.deliver(batch)
             except Exception:
                 self._uncertain = self.ledger is not None
                 raise
-            file.moved_to(piece.end)
+            file.moved_to(piece.end, piece.data)
             self._dirty = True
             if time.monotonic() - self._written_at >= self._write_seconds:
                 self._write_positions()  # also here: with a slow channel one read takes long
@@ -314,20 +319,11 @@ class TaildirSource(ReplayableSource):
         self._written_at = time.monotonic()
 
 
-def mark_of_next(file: TailFile, position: int) -> str:
-    """Return the mark of a file when everything before `position` is delivered."""
-    next_file = TailFile(
-        file.device,
-        file.inode,
-        file.path,
-        file.group,
-        file.position,
-        file.head,
-        file.head_bytes,
-        file.descriptor,
-    )
-    next_file.moved_to(position)
-    return mark_of(next_file, position)
+def mark_of_next(file: TailFile, lines: Lines) -> str:
+    """Return the mark of a file when these lines are delivered."""
+    next_file = replace(file)
+    next_file.moved_to(lines.end, lines.data)
+    return mark_of(next_file)
 
 
 def _complete(file: TailFile) -> None:

@@ -159,6 +159,15 @@ class CompactionScheduler:
             if len(progress) < len(before):
                 self._write(progress)
 
+    def take_over(self, partition: TopicPartition, other: "CompactionScheduler") -> None:
+        """Go on with a log where the scheduler of another directory stopped; both are paused."""
+        with other._changed:
+            reached = other._progress().get(partition)
+        if reached is not None:
+            with self._changed:
+                self._write(self._progress() | {partition: reached})
+        other.forget(partition)
+
     def _take_dirtiest(self) -> tuple[PartitionLog, CleanableRange, int] | None:
         """Return the log to compact, what of it, and how many truncations it had had by then."""
         candidates = []

@@ -4,9 +4,8 @@ Checked for every batch: length, magic, CRC32C, counts, max.message.bytes, the t
 and that its bytes are the records it counts (`records.framing`). Where only some of the records are
 wrong (no key in a compacted topic, a time out of bounds) the error names each (KIP-467).
 
-A compressed batch is inflated only where its topic asks for it: for keys, or for another codec.
-There the records are walked too. Elsewhere its count is held to its bytes, and the bounds on time
-look at the head: at the newest record (max timestamp) and at the first one (base timestamp).
+A compressed batch is inflated, and its records are walked too: one that does not inflate would stop
+every consumer at it (docs/decisions/0030).
 
 Inflating and compressing take long: a batch of 3 KB may inflate to 100 MB. `must_open` says which
 batches need that, so that a broker can call `admit` in a thread for them.
@@ -24,6 +23,8 @@ from headrace.records.recompress import recompressed
 
 _NO_LIMIT = 2**63 - 1
 _PRODUCERS_CHOICE = "producer"
+# For an uncompressed batch there is nothing to do.
+_UNCOMPRESSED = frozenset({_PRODUCERS_CHOICE, "uncompressed"})
 # The largest uncompressed request (socket.request.max.bytes): a topic that stores its batches in
 # another codec inflates none to more than that.
 _MAX_INFLATED_BYTES = 100 * 1024 * 1024
@@ -64,18 +65,13 @@ def admit(records: Buffer, config: LogConfig, now_ms: int) -> list[Batch]:
     return batches
 
 
-def must_open(records: Buffer, config: LogConfig, now_ms: int) -> bool:
-    """Return whether `admit` would inflate or compress: what may take long.
-
-    Never for a topic that takes batches as they are sent, unless their head is refused.
-    """
+def must_open(records: Buffer, config: LogConfig) -> bool:
+    """Return whether `admit` would inflate or compress: what may take long."""
     view = view_of(records)
     if len(view) < HEADER_BYTES:
         return False
     batch = Batch(view)
-    if config.compression_type != _PRODUCERS_CHOICE and batch.compression != _own_codec(config):
-        return True
-    return bool(batch.compression) and (config.compacted or _out_of_time(batch, config, now_ms))
+    return bool(batch.compression) or config.compression_type not in _UNCOMPRESSED
 
 
 def unchecked(records: Buffer, *, whole: bool = True) -> list[Batch]:
@@ -125,23 +121,25 @@ def _out_of_time(batch: Batch, config: LogConfig, now_ms: int) -> bool:
 
 
 def _check_records(batch: Batch, config: LogConfig, now_ms: int) -> memoryview | None:
-    """Check the records of a batch as far as they can be seen; return them if they were inflated.
+    """Check the records of a batch; return them if they are to be brought into another codec.
 
     Raises:
         InvalidRecord, InvalidTimestamp: naming the records.
     """
     untimely = _out_of_time(batch, config, now_ms)
     rows = batch.records
+    recompress = config.compression_type not in (_PRODUCERS_CHOICE, _name(batch.compression))
     if batch.compression:
         if not framing.can_hold(batch):
             raise InvalidRecord(
                 f"a batch counts {batch.record_count} records, and {len(rows)} bytes of "
                 f"{Codec(batch.compression).name.lower()} cannot hold them"
             )
-        recompress = config.compression_type not in (_PRODUCERS_CHOICE, _name(batch.compression))
-        if not config.compacted and not untimely and not recompress:
-            return None
-        rows = inflate(Codec(batch.compression), rows, _MAX_INFLATED_BYTES)
+        try:
+            rows = inflate(Codec(batch.compression), rows, _MAX_INFLATED_BYTES)
+        except CorruptBatch as error:
+            # Its CRC is right: it was sent like this, and sending it again does not help.
+            raise InvalidRecord(str(error)) from error
     elif (
         not config.compacted
         and not untimely
@@ -149,7 +147,7 @@ def _check_records(batch: Batch, config: LogConfig, now_ms: int) -> memoryview |
         and framing.is_sound(batch.data)
     ):
         # Most batches: each record is at most as new as the head says, and that is in time.
-        return rows
+        return rows if recompress else None
     oldest_ms, newest_ms = _bounds(config, now_ms)
     problem, record, marks = framing.inspect(
         rows,
@@ -171,7 +169,7 @@ def _check_records(batch: Batch, config: LogConfig, now_ms: int) -> memoryview |
             f"a batch says that its records reach from {batch.base_timestamp} to "
             f"{batch.max_timestamp}, outside of {_time_rule(config, now_ms)}"
         )
-    return rows
+    return rows if recompress else None
 
 
 def _refuse(marks: Sequence[tuple[int, int]], config: LogConfig, now_ms: int) -> NoReturn:
@@ -213,7 +211,7 @@ def _recompressed(batch: Batch, config: LogConfig, rows: memoryview | None) -> B
     """Return the batch in the topic's own codec, which must keep it below max.message.bytes too.
 
     Args:
-        rows: its records, inflated; None when they are in that codec already.
+        rows: its records, inflated; None when the batch is in that codec already.
     """
     if rows is None:
         return batch

@@ -92,9 +92,7 @@ class Appender:
             raise InvalidArgument(f"a leader appends with its epoch, not with {leader_epoch}")
         origin = AppendOrigin.CLIENT if from_client else AppendOrigin.COORDINATOR
         with log.lock:
-            duplicate = None
-            if len(batches) > 1 or batches[0].producer_id >= 0:
-                duplicate = self._producers.check(batches, origin, strict_start)
+            duplicate = self._producers.check(batches, origin, strict_start)
             if duplicate is not None:
                 return Appended(
                     base_offset=duplicate.base_offset,

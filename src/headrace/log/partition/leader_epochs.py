@@ -44,6 +44,10 @@ def _with(entries: tuple[EpochStart, ...], new: EpochStart) -> tuple[EpochStart,
     return (*entries[:kept], new)
 
 
+def _lines(entries: tuple[EpochStart, ...]) -> list[str]:
+    return [f"{entry.epoch} {entry.start_offset}" for entry in entries]
+
+
 class LeaderEpochs:
     """Where each leader epoch of a partition begins.
 
@@ -105,16 +109,15 @@ class LeaderEpochs:
 
         A known epoch keeps its start, unless the new one is lower.
         """
-        known = self._entries
-        if known and epoch == self.known_epoch and start_offset >= known[-1].start_offset:
+        entries = self._entries
+        if entries is None:
+            entries = self._load()
+        if entries and epoch == self.known_epoch and start_offset >= entries[-1].start_offset:
             return
         if epoch < 0 or start_offset < 0:
             raise InvalidArgument(
                 f"leader epoch {epoch} cannot start at offset {start_offset}: both are at least 0"
             )
-        entries = self.entries
-        if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
-            return
         self._replace(_with(entries, EpochStart(LeaderEpoch(epoch), Offset(start_offset))))
 
     def end_offset(self, requested_epoch: int, log_end_offset: int) -> EpochEnd:
@@ -163,9 +166,13 @@ class LeaderEpochs:
         if self.entries:
             self._replace(())
 
-    def move(self, path: Path) -> None:
-        """Go on at `path`, because the partition's directory was renamed."""
-        self.path = path
+    def copy_to(self, filesystem: FileSystem, path: Path) -> None:
+        """Write all entries into another file, durably, as of now."""
+        write_checkpoint(filesystem, path, _lines(self.entries))
+
+    def move(self, filesystem: FileSystem, path: Path) -> None:
+        """Go on at `path`, because the log has moved; its owner made sure of a copy there."""
+        self._filesystem, self.path = filesystem, path
 
     def _replace(self, entries: tuple[EpochStart, ...]) -> None:
         """Replace the entries, on disk first: a crash never undoes what readers act on."""
@@ -187,8 +194,7 @@ class LeaderEpochs:
                 raise
 
     def _write(self, entries: tuple[EpochStart, ...]) -> None:
-        lines = (f"{entry.epoch} {entry.start_offset}" for entry in entries)
-        write_checkpoint(self._filesystem, self.path, lines)
+        write_checkpoint(self._filesystem, self.path, _lines(entries))
 
     def _load(self) -> tuple[EpochStart, ...]:
         with self._lock:

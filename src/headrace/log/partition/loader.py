@@ -14,9 +14,11 @@ Rule 3: segments follow each other without a gap, except where compaction made o
 Rule 4: what lies below the log start is dropped, even if that leaves nothing: offsets that were
     deleted are never given out again.
 Rule 5: what was repaired is durable before the log is used, so that old bytes cannot mix with new.
+    On a full disk that is the records alone, which need no more room: it must be read all the same.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -39,7 +41,7 @@ from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_list import floor
 from headrace.log.segment.segment_name import LOG, OFFSET_INDEX, TIME_INDEX, segment_file_name
 from headrace.log.storage import Storage
-from headrace.model.error import CorruptIndex, CorruptLog
+from headrace.model.error import CorruptIndex, CorruptLog, DiskFull
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
 
@@ -82,19 +84,21 @@ def load_log(
 
     Args:
         clean: the directory was closed properly and has not been used since.
-        on_roll: as `PartitionLog` calls it.
+        on_roll: called after each roll, while the log's lock is held: it must not wait.
 
     Raises:
         CorruptLog: synced records are damaged. The directory is offline.
+        DiskFull: something must be repaired for which there is no room.
         StorageError: the disk refused. The directory is offline.
     """
     with storage.io(f"open {partition}"):
         loader = _Loader(storage, path, config, recovery_point)
         loaded = loader.load(log_start, clean)
-        state = LogState(storage, partition, path, config, loaded)
-        log = PartitionLog(state, on_roll=on_roll)
+        log = PartitionLog(LogState(storage, partition, path, config, loaded, on_roll))
         if loader.repaired:
-            log.flush(force=True)
+            log.sync()
+            with suppress(DiskFull):  # the next flush writes what saves another recovery
+                log.flush(force=True)
         log.set_high_watermark(high_watermark)
     return log, loader.recovered
 
@@ -126,7 +130,7 @@ def new_log(
             snapshots=SnapshotFiles(storage, path, ()),
             new=True,
         )
-        return PartitionLog(LogState(storage, partition, path, config, loaded), on_roll=on_roll)
+        return PartitionLog(LogState(storage, partition, path, config, loaded, on_roll))
 
 
 class _Loader:

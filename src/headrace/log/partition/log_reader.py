@@ -37,11 +37,10 @@ class LogReader:
     Threads: any; no read waits for a lock.
     """
 
-    __slots__ = ("_log", "_storage")
+    __slots__ = ("_log",)
 
     def __init__(self, log: LogState) -> None:
         self._log = log
-        self._storage = log.storage
 
     def read(
         self,
@@ -66,7 +65,7 @@ class LogReader:
             OffsetOutOfRange: `offset` is below the log start or past the log end.
         """
         bound = self._log.high_watermark if max_offset is None else max_offset
-        if self._storage.failure is None:
+        if self._log.storage.failure is None:
             try:
                 return self._read(offset, max_bytes, bound, at_least_one)
             except (OSError, CorruptIndex):
@@ -170,6 +169,8 @@ class LogReader:
             segments = self._log.segments.all
             for segment in segments[floor(segments, start) :]:
                 collected = segment.transaction_index.collect(start, end)
+                if segment.retired:
+                    raise FileNotFoundError(f"{segment.path.name} left the log")
                 aborted.extend(collected.aborted)
                 if collected.complete:
                     break
@@ -202,7 +203,7 @@ class LogReader:
 
         A cold index that turns out to be corrupt is rebuilt before the next attempt.
         """
-        self._storage.check_online()
+        self._log.storage.check_online()
         for attempt in range(_READ_TRIES):
             try:
                 return look()
@@ -220,12 +221,12 @@ class LogReader:
         raise AssertionError("unreachable")
 
     def _unreadable(self, error: Exception) -> StorageError:
-        return self._storage.fail(StorageError(f"cannot read {self._log.partition}: {error}"))
+        return self._log.storage.fail(StorageError(f"cannot read {self._log.partition}: {error}"))
 
     def _rebuild_broken_indexes(self) -> None:
         with (
             self._log.structure_lock,
-            self._storage.io(f"rebuild an index of {self._log.partition}"),
+            self._log.storage.io(f"rebuild an index of {self._log.partition}"),
         ):
             for segment in self._log.segments.all:
                 if segment is self._log.tip.segment:

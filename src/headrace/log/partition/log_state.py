@@ -1,5 +1,6 @@
 """What a partition's log knows in memory, and the order of its offsets."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -62,6 +63,7 @@ class LogState:
         snapshot_lock: guards the producer snapshots on disk; no lock is acquired while it is held.
         owed_snapshots: producer state at the base of segments that are not flushed yet, encoded.
             The next flush writes them.
+        on_roll: called after each roll, while `lock` is held: it must not wait.
         synced: every record below this offset is on disk.
         synced_ms: when the last sync ended, by the monotonic clock.
         truncations: how many there were. A sync that ran across one must not claim what was
@@ -76,6 +78,7 @@ class LogState:
         "high_watermark",
         "lock",
         "log_start",
+        "on_roll",
         "owed_snapshots",
         "partition",
         "path",
@@ -100,11 +103,13 @@ class LogState:
         path: Path,
         config: LogConfig,
         loaded: LoadedLog,
+        on_roll: Callable[[TopicPartition], object],
     ) -> None:
         self.partition = partition
         self.path = path
         self.config = config
         self.storage = storage
+        self.on_roll = on_roll
         self.lock = RLock()
         self.structure_lock = RLock()
         self.snapshot_lock = Lock()
@@ -134,3 +139,35 @@ class LogState:
         """
         if self.closed:
             raise LogClosed(f"{self.partition} was closed or deleted")
+
+    def move(
+        self,
+        storage: Storage,
+        path: Path,
+        segments: Sequence[Segment],
+        snapshots: Sequence[int],
+        *,
+        synced: int,
+        on_roll: Callable[[TopicPartition], object],
+    ) -> tuple[Segment, ...]:
+        """Go on with copies of all files in another directory; return the segments that were left.
+
+        What memory knows stays as it is: offsets, epochs and producers are those of the same
+        records. The caller holds all locks, and the copies hold what the files here hold.
+
+        Args:
+            synced: every record below it is durable in the copies, and so is what recovery needs
+                below the last segment.
+        """
+        left, active = self.segments.all, segments[-1]
+        for segment in left:
+            segment.retired = True
+        self.storage, self.path, self.on_roll = storage, path, on_roll
+        self.segments = SegmentList(storage, path, segments, self.lock)
+        self.segments.names_changed = True
+        self.snapshots = SnapshotFiles(storage, path, snapshots)
+        self.epochs.move(storage.filesystem, path / self.epochs.path.name)
+        self.recovery_point = min(self.recovery_point, active.base_offset)
+        self.synced = synced
+        self.tip = Tip(self.tip.end_offset, active, active.size_bytes)
+        return left

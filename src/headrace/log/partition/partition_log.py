@@ -1,6 +1,7 @@
 """The log of one partition: batches in segments, and in memory only what it takes to find them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
 from headrace.log.filesystem import Bytes
 from headrace.log.index.transaction_index import AbortedTransactionEntry
@@ -9,6 +10,7 @@ from headrace.log.partition.appended import Appended
 from headrace.log.partition.appender import Appender
 from headrace.log.partition.leader_epochs import EpochEnd
 from headrace.log.partition.log_flusher import LogFlusher
+from headrace.log.partition.log_mirror import LogMirror
 from headrace.log.partition.log_reader import LogReader
 from headrace.log.partition.log_slice import LogSlice
 from headrace.log.partition.log_state import LogState
@@ -21,7 +23,6 @@ from headrace.log.producer.producer_entry import ProducerEntry
 from headrace.log.segment.segment import Segment
 from headrace.log.storage import Storage
 from headrace.model.error import HeadraceError, UnexpectedAppendOffset
-from headrace.model.ids import TopicPartition
 from headrace.model.offset import (
     HighWatermark,
     LastStableOffset,
@@ -50,20 +51,13 @@ class PartitionLog:
     while the disk works. Only truncation does, when nothing appends.
     """
 
-    def __init__(
-        self,
-        state: LogState,
-        *,
-        on_roll: Callable[[TopicPartition], object],
-    ) -> None:
-        """`on_roll` is called after each roll, while the log's lock is held: it must not wait."""
+    def __init__(self, state: LogState) -> None:
         self.partition = state.partition
-        self.path = state.path
         self.epochs = state.epochs
         self._state = state
         self._reader = LogReader(state)
         self._flusher = LogFlusher(state)
-        self._roller = SegmentRoller(state, on_roll)
+        self._roller = SegmentRoller(state)
         plain = PlainAppend(state)
         appender = Appender(state, plain, self._roller)
         self._truncator = LogTruncator(state)
@@ -77,6 +71,10 @@ class PartitionLog:
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.partition}: {self._state.log_start}..{self.log_end_offset}>"
+
+    @property
+    def path(self) -> Path:
+        return self._state.path
 
     # -- offsets -------------------------------------------------------------------------------
     # Every fetch asks for three of them, and calling a NewType costs as much as all the rest.
@@ -153,8 +151,7 @@ class PartitionLog:
     def must_open(self, records: Bytes) -> bool:
         """Return whether a client's batch must be inflated or compressed: call `admit` in a thread
         then, and hand `append` what it returns."""
-        state = self._state
-        return must_open(records, state.config, state.storage.clock.wall_ms())
+        return must_open(records, self._state.config)
 
     def admit(self, records: Bytes) -> list[Batch]:
         """Check a client's batches, and bring them into the topic's codec (`admission.admit`)."""
@@ -333,8 +330,14 @@ class PartitionLog:
         self.remove_deleted()
         self.apply_retention()
         self.expire_producers(producer_expiration_ms)
-        if len(self.segments) > 1 and self.recovery_point < self.segments[-1].base_offset:
+        if self.recovery_point < self.segments[-1].base_offset:
             self.flush()
+
+    # -- moving to another directory: one thread ------------------------------------------------
+
+    def mirror(self, storage: Storage, path: Path) -> LogMirror:
+        """Begin a copy of this log in the empty directory `path`, to go on there (`LogMirror`)."""
+        return LogMirror(self._state, storage, path)
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -44,14 +44,13 @@ class PlainAppend:
     Threads: the one appender.
     """
 
-    __slots__ = ("_epochs", "_lock", "_log", "_producers", "_seen_ms", "_storage")
+    __slots__ = ("_epochs", "_lock", "_log", "_producers", "_seen_ms")
 
     def __init__(self, log: LogState) -> None:
         self._log = log
         self._lock = log.lock
         self._epochs = log.epochs
         self._producers = log.producers
-        self._storage = log.storage
         # What the wall clock showed when it was last read; it may have been set back since.
         self._seen_ms = 0
 
@@ -105,7 +104,9 @@ class PlainAppend:
                 return None
         if crc32c(records[ATTRIBUTES_AT:]) != crc:
             return None
-        if leader_epoch is not None and not framing.is_sound(records):
+        if leader_epoch is not None and not (
+            framing.is_sound(records) and (not attributes or framing.inflates(records))
+        ):
             return None
         with self._lock:
             offset, segment, position = log.tip
@@ -116,7 +117,7 @@ class PlainAppend:
                 if producer is None:
                     return None
             if (
-                self._storage.failure is not None
+                log.storage.failure is not None
                 or log.closed
                 or not 0 <= epoch == self._epochs.known_epoch
                 or position == 0
@@ -162,5 +163,5 @@ class PlainAppend:
 
     def _is_past(self, time_ms: int) -> bool:
         """Return whether a time has passed; reads the wall clock."""
-        self._seen_ms = self._storage.clock.wall_ms()
+        self._seen_ms = self._log.storage.clock.wall_ms()
         return time_ms <= self._seen_ms

@@ -46,8 +46,7 @@ class ProducerCheck:
                     f"producer {producer_id} sends epoch {batch.producer_epoch} and sequence "
                     f"{batch.base_sequence} in one request after {before}"
                 )
-            if len(batches) > 1:
-                pending[producer_id] = (batch.producer_epoch, add_sequence(batch.last_sequence, 1))
+            pending[producer_id] = (batch.producer_epoch, add_sequence(batch.last_sequence, 1))
         return None
 
     def _check_batch(
@@ -67,19 +66,17 @@ class ProducerCheck:
         try:
             return check()
         except OutOfOrderSequence:
-            if not self._recall_batches(batch):
-                raise
+            self._recall_batches(batch)
             return check()
 
-    def _recall_batches(self, batch: Batch) -> bool:
-        """Read from the log what its producer sent before a restart; False if nothing is new."""
+    def _recall_batches(self, batch: Batch) -> None:
+        """Read from the log what its producer sent before a restart, if a snapshot left it out."""
         log = self._log
         entry = log.producers.take_incomplete(batch.producer_id, batch.producer_epoch)
         if entry is None:
-            return False
+            return
         segments = log.segments.all
         segment = segments[floor(segments, entry.batches[0].first_offset)]
         with log.storage.io(f"look for batches of a producer in {log.partition}"):
             before = recall_batches(segment, entry)
         log.producers.recall(entry, before)
-        return bool(before)

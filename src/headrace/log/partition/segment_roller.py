@@ -1,12 +1,9 @@
 """Closing the active segment of a log and starting the next one."""
 
-from collections.abc import Callable
-
 from headrace.log.partition.log_state import LogState, Tip
 from headrace.log.producer.producer_snapshot import encode_snapshot
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_list import floor
-from headrace.model.ids import TopicPartition
 
 _INT_MAX = 2**31 - 1
 _LEAST_DEFERRED_BYTES = 1024 * 1024
@@ -25,12 +22,10 @@ class SegmentRoller:
     Threads: the appender, and retention when everything in the log is too old.
     """
 
-    __slots__ = ("_asked_for", "_log", "_on_roll")
+    __slots__ = ("_asked_for", "_log")
 
-    def __init__(self, log: LogState, on_roll: Callable[[TopicPartition], object]) -> None:
-        """`on_roll` is called after each roll, while the log's lock is held: it must not wait."""
+    def __init__(self, log: LogState) -> None:
         self._log = log
-        self._on_roll = on_roll
         self._asked_for: Segment | None = None
 
     def roll(self) -> Segment:
@@ -58,7 +53,7 @@ class SegmentRoller:
             return True
         if self._asked_for is not segments.active:
             self._asked_for = segments.active
-            self._on_roll(log.partition)
+            log.on_roll(log.partition)
         return False
 
     def _must_wait(self) -> bool:
@@ -84,7 +79,7 @@ class SegmentRoller:
         log.owed_snapshots[end] = encode_snapshot(log.producers.entries())
         segment = log.segments.add(end)
         log.tip = Tip(end, segment, 0)
-        self._on_roll(log.partition)
+        log.on_roll(log.partition)
         return segment
 
     def _start_after_gap(self, base: int) -> Segment:
@@ -110,7 +105,7 @@ class SegmentRoller:
         log.tip = Tip(base, active, 0)
         log.synced = log.recovery_point = base
         log.storage.save_offsets()
-        self._on_roll(log.partition)
+        log.on_roll(log.partition)
         return active
 
     def _sync_before(self, closing: Segment) -> None:

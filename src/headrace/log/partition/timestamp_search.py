@@ -1,12 +1,16 @@
 """Finding a record by its time, as ListOffsets asks for it."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.log.segment.batch_scan import walk_heads
 from headrace.log.segment.segment import Segment
 from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS, Offset
 from headrace.records.batch import LOG_APPEND_TIME, Batch
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class FoundRecord(NamedTuple):
@@ -32,28 +36,40 @@ def search_timestamp(
         FileNotFoundError: a segment left the log meanwhile; search the new list.
     """
     for segment in segments:
-        if segment.size_bytes == 0 or segment.max_timestamp_ms < timestamp_ms:
-            continue
-        found = _search_segment(segment, timestamp_ms, start)
-        if found.offset >= 0:
-            return found if found.offset < end else _NOTHING
+        if segment.max_timestamp_ms >= timestamp_ms:
+            found = _search_segment(segment, timestamp_ms, start)
+            if found.offset >= 0:
+                return found if found.offset < end else _NOTHING
     return _NOTHING
 
 
 def newest_timestamp(segments: Sequence[Segment], start: int) -> int:
-    """Return the greatest timestamp of a batch that reaches to `start` or further, or -1."""
+    """Return the greatest timestamp of a record at `start` or behind it, or -1."""
     newest = NO_TIMESTAMP_MS
     for segment in segments:
-        if segment.size_bytes == 0 or segment.max_timestamp_ms <= newest:
-            continue
-        if segment.offset_of_max_timestamp >= start:
-            newest = segment.max_timestamp_ms
-            continue
-        # Its newest record was deleted. Only the first segment reaches below the log start.
-        position = segment.offset_index.lookup(start).position
-        for head in walk_heads(segment.file(), position, segment.size_bytes):
-            if head.last_offset >= start:
-                newest = max(newest, head.max_timestamp)
+        if segment.max_timestamp_ms > newest:
+            newest = max(newest, _newest_in(segment, start))
+    return newest
+
+
+def _newest_in(segment: Segment, start: int) -> int:
+    first = segment.find(start)
+    if first is None:
+        return NO_TIMESTAMP_MS
+    # The batch that holds the log start may have its newest record below it.
+    whole_from = first.base_offset if first.base_offset >= start else first.last_offset + 1
+    if segment.offset_of_max_timestamp >= whole_from:
+        return segment.max_timestamp_ms
+    # Its newest record was deleted. Only the first segment reaches below the log start.
+    newest = NO_TIMESTAMP_MS
+    file, position = segment.file(), first.position
+    for head in walk_heads(file, position, segment.size_bytes):
+        time_ms = head.max_timestamp
+        if head.base_offset < start and head.timestamp_type != LOG_APPEND_TIME:
+            offsets, times = _rows_of(Batch(file.pread(head.size_bytes, position)))
+            time_ms = int(times[offsets >= start].max(initial=NO_TIMESTAMP_MS))
+        newest = max(newest, time_ms)
+        position += head.size_bytes
     return newest
 
 
@@ -84,14 +100,19 @@ def _search_batch(batch: Batch, timestamp_ms: int, start: int) -> FoundRecord:
     if _is_plain(batch):
         offset = max(batch.base_offset, start)
         return FoundRecord(batch.max_timestamp, Offset(offset), batch.leader_epoch)
+    offsets, times = _rows_of(batch)
+    rows = ((times >= timestamp_ms) & (offsets >= start)).nonzero()[0]
+    if not len(rows):
+        return _NOTHING
+    row = rows[0]
+    return FoundRecord(int(times[row]), Offset(int(offsets[row])), batch.leader_epoch)
+
+
+def _rows_of(batch: Batch) -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+    """Return offset and time of each record."""
     # Late: it imports numba and pyarrow, which no other read needs.
     from headrace.records.decode import decode
 
     columns = decode(batch.data, columns=("offset", "timestamp"), verify_crc=False).columns
-    offsets = columns.column("offset").to_numpy()
     times = columns.column("timestamp").cast("int64").to_numpy()
-    rows = ((times >= timestamp_ms) & (offsets >= start)).nonzero()[0]
-    if not len(rows):
-        return FoundRecord(offset=NO_OFFSET)
-    row = rows[0]
-    return FoundRecord(int(times[row]), Offset(int(offsets[row])), batch.leader_epoch)
+    return columns.column("offset").to_numpy(), times

@@ -65,10 +65,6 @@ class SnapshotFiles:
             if old not in bases:
                 self._remove(old)
 
-    def move(self, directory: Path) -> None:
-        """Go on in `directory`, because the partition's directory was renamed."""
-        self._directory = directory
-
     def _remove(self, offset: int) -> None:
         path = snapshot_path(self._directory, offset)
         if self._storage.filesystem.exists(path):

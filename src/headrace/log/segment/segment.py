@@ -1,10 +1,8 @@
 """One segment of a partition's log: a file of batches and its three indexes."""
 
-from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
 from weakref import ref
 from zlib import crc32
 
@@ -14,6 +12,8 @@ from headrace.log.index.time_index import TimeIndex
 from headrace.log.index.transaction_index import TransactionIndex
 from headrace.log.segment.batch_scan import BatchPosition, find_batch
 from headrace.log.segment.placed_batch import PlacedBatch
+from headrace.log.segment.recent_batches import RECENT_KEPT, RECENT_MAX, no_recent
+from headrace.log.segment.room import Room
 from headrace.log.segment.segment_name import (
     LOG,
     OFFSET_INDEX,
@@ -28,11 +28,6 @@ from headrace.records.batch import HEADER_BYTES, LOG_OVERHEAD, Batch
 
 _INT_MAX = 2**31 - 1
 
-# How many of the newest batches are held in memory: a consumer at the tail is rarely further back,
-# and 10,000 partitions of them stay at a few dozen MB.
-_RECENT_KEPT = 32
-_RECENT_MAX = 2 * _RECENT_KEPT
-
 # A segment asks the pool for its file once per MiB (1 << 20) written, so that it counts as used.
 _USED_SHIFT = 20
 
@@ -40,28 +35,12 @@ _USED_SHIFT = 20
 # fewer bytes of log than this for each byte of an index no index can be full.
 _LEAST_PER_INDEX_BYTE = 2
 
-Recent: TypeAlias = "tuple[array[int], array[int], array[int]]"
-
-
 # Builds a NamedTuple in half the time its own constructor needs.
 _new = tuple.__new__
 
 
-def _no_recent() -> Recent:
-    return array("q"), array("q"), array("i")
-
-
 def _no_file() -> None:
     """Stand in for the weak reference to a file that is not open."""
-
-
-class _Room(NamedTuple):
-    """Up to where batches go into a segment, by this configuration."""
-
-    config: LogConfig
-    size_bytes: int
-    timestamp_ms: int
-    last_offset: int
 
 
 class Segment:
@@ -78,7 +57,8 @@ class Segment:
 
     Threads: one appends and truncates, under its log's lock. Any may find and read. A segment that
     left the log is `retired`: a reader that took the file from the pool looks at that flag again,
-    for compaction puts another file under the same name.
+    for compaction puts another file under the same name. `cuts` counts truncations: what was copied
+    of the segment before one is not what it holds.
     """
 
     __slots__ = (
@@ -91,6 +71,7 @@ class Segment:
         "_time_known",
         "base_offset",
         "created_ms",
+        "cuts",
         "directory",
         "end_offset",
         "offset_index",
@@ -131,6 +112,7 @@ class Segment:
         self.synced_bytes = 0 if new else size_bytes
         self.stage = stage
         self.retired = False
+        self.cuts = 0
         self.created_ms = storage.clock.wall_ms()
         self.path = self._path(LOG)
         files, cache = storage.files, storage.indexes
@@ -146,10 +128,10 @@ class Segment:
         self.offset_of_max_timestamp: int = NO_OFFSET
         self._time_known = new
         self._since_index_bytes = 0
-        self._recent = _no_recent()
+        self._recent = no_recent()
         # Weak: the pool decides how long a file stays open.
         self._file: Callable[[], File | None] = _no_file
-        self._room: _Room | None = None
+        self._room: Room | None = None
 
     def __repr__(self) -> str:
         return f"<Segment {self.path.name}: {self.base_offset}..{self.end_offset}>"
@@ -219,11 +201,11 @@ class Segment:
         if position == 0:
             self._first_timestamp_ms = timestamp_ms
         lasts, bases, positions = self._recent
-        if len(lasts) >= _RECENT_MAX:
+        if len(lasts) >= RECENT_MAX:
             lasts, bases, positions = (
-                lasts[_RECENT_KEPT:],
-                bases[_RECENT_KEPT:],
-                positions[_RECENT_KEPT:],
+                lasts[RECENT_KEPT:],
+                bases[RECENT_KEPT:],
+                positions[RECENT_KEPT:],
             )
             self._recent = lasts, bases, positions
         # A reader in another thread searches `lasts`, so the others have the row before.
@@ -257,7 +239,7 @@ class Segment:
         ):
             return True
         first_ms = self.first_timestamp_ms
-        self._room = _Room(
+        self._room = Room(
             config,
             min(config.segment_bytes, indexable_bytes),
             first_ms + roll_ms if first_ms >= 0 else NO_TIMESTAMP_MS,
@@ -311,7 +293,7 @@ class Segment:
 
         Return whether the time index grew.
         """
-        self._recent = _no_recent()
+        self._recent = no_recent()
         if self.size_bytes == 0 or self.max_timestamp_ms < 0:
             return False
         return self.time_index.maybe_append(self.top_timestamp_ms, self.offset_of_max_timestamp)
@@ -333,6 +315,7 @@ class Segment:
         first_dropped = self.find(offset)
         if first_dropped is None:
             return
+        self.cuts += 1
         file = self.file()
         file.truncate(first_dropped.position)
         sync_file(file)
@@ -344,7 +327,7 @@ class Segment:
         # The recovery point stands here now: recovery will not check these indexes after a crash.
         self.sync_indexes()
         self._since_index_bytes = 0
-        self._recent = _no_recent()
+        self._recent = no_recent()
         self.reload_time()
 
     # -- reading
@@ -421,7 +404,7 @@ class Segment:
         self.offset_index.reset()
         self.time_index.reset()
         self._since_index_bytes = 0
-        self._recent = _no_recent()
+        self._recent = no_recent()
         self.reload_time()
         self._time_known = True
 
@@ -465,6 +448,15 @@ class Segment:
                 filesystem.replace(old[suffix], new)
             files.forget(old[suffix])
             files.forget(new)
+        self._renamed()
+
+    def move(self, directory: Path) -> None:
+        """Go on in `directory`, because the directory of all files was renamed."""
+        self._storage.files.forget(self.path)
+        self.directory = directory
+        self._renamed()
+
+    def _renamed(self) -> None:
         self.path = self._path(LOG)
         self._file = _no_file
         self.offset_index.move(self._path(OFFSET_INDEX))

@@ -1,6 +1,6 @@
 """Retention, flushing and compaction of logs."""
 
-from headrace.model.broker.key import DAY_MS, HOUR_MS, MINUTE_MS, broker_key
+from headrace.model.broker.key import DAY_MS, HOUR_MS, LONG_MAX, MINUTE_MS, broker_key
 from headrace.model.config import ConfigType
 
 LOG_KEYS = [
@@ -41,6 +41,7 @@ LOG_KEYS = [
         15_000,
         "How long compaction rests when there is nothing to do.",
         minimum=0,
+        dynamic=True,
     ),
     broker_key(
         "log.cleaner.dedupe.buffer.size",
@@ -75,6 +76,21 @@ LOG_KEYS = [
         "How long an idle idempotent producer's sequences are remembered.",
         minimum=1,
         dynamic=True,
+    ),
+    broker_key(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        ConfigType.LONG,
+        LONG_MAX,
+        "How fast logs that move between log directories are copied, together.",
+        minimum=1,
+        dynamic=True,
+    ),
+    broker_key(
+        "num.replica.alter.log.dirs.threads",
+        ConfigType.INT,
+        None,
+        "How many logs move between log directories at once; unset: one per log directory.",
+        minimum=1,
     ),
 ]
 

@@ -28,9 +28,6 @@ _KEYS: Mapping[str, str] = {
         principal.builder.class class - dynamic
         security.providers string -
     """,
-    "a replica that moves between the directories of a broker is not throttled": """
-        replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 dynamic
-    """,
     "rates are counted over 11 windows of one second": """
         alter.log.dirs.replication.quota.window.num int 11
         alter.log.dirs.replication.quota.window.size.seconds int 1
@@ -46,7 +43,6 @@ _KEYS: Mapping[str, str] = {
         group.coordinator.threads int 4
         num.io.threads int 8 dynamic
         num.network.threads int 3 dynamic
-        num.replica.alter.log.dirs.threads int -
     """,
     "the controller is elected through ZooKeeper; one broker alone is its own": """
         broker.heartbeat.interval.ms int 2000

@@ -9,8 +9,10 @@ In short:
 4. The driver writes all outputs and the ledger's entry in one transaction, and commits that.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Final
 
 import pyarrow as pa
 
@@ -23,6 +25,8 @@ from headrace.spark.sink.option import SinkOptions
 from headrace.spark.sink.staging_topic import StagingTopic
 from headrace.spark.sink.task_output import TaskOutput
 from headrace.spark.sink.transaction_ledger import NO_BATCH, LastBatch, entries, last_batch
+
+_LOG: Final = logging.getLogger("headrace.spark")
 
 
 class SinkFenced(HeadraceError):
@@ -52,7 +56,8 @@ def commit_outputs(
         batch_id: the batch's number in the ledger; None for a batch that is never replayed.
         only_last_is_replayed: the batches come from a checkpoint. A batch before the last one then
             means that the checkpoint was set back, and that the batch may hold other rows than
-            before. The last batch must have as many records as it had.
+            before. The last batch must have as many records as it had, unless the options say
+            that a replay may differ.
 
     Returns:
         Whether anything was written: False for a batch that is empty, or committed already.
@@ -71,7 +76,7 @@ def commit_outputs(
         staging = StagingTopic(pool, staging_topic)
         try:
             with BatchTransaction(pool, sink_id, options.transaction_timeout_ms) as transaction:
-                last = NO_BATCH if batch_id is None else last_batch(pool, sink_id, topics)
+                last = NO_BATCH if batch_id is None else last_batch(pool, sink_id)
                 written = batch_id is None or last.number < batch_id
                 if written:
                     for target, data in _batches(outputs, staging):
@@ -85,25 +90,39 @@ def commit_outputs(
             ) from error
         _trim(staging, outputs)
     if batch_id is not None and only_last_is_replayed:
-        _check_replay(sink_id, last, batch_id, record_count)
+        _check_order(sink_id, last, batch_id)
+        if batch_id == last.number and last.record_count not in (None, record_count):
+            _report_change(sink_id, last, record_count, fail=not options.replay_may_differ)
     return written
 
 
-def _check_replay(sink_id: str, last: LastBatch, batch_id: int, record_count: int) -> None:
-    """Check that a batch is new, or is the last one with as many records as it had."""
+def _check_order(sink_id: str, last: LastBatch, batch_id: int) -> None:
+    """Check that a batch is new, or is the last one."""
     if batch_id < last.number:
         raise BatchOutdated(
             f"{sink_id} has committed batches up to {last.number}, and now gets batch {batch_id}: "
             "its checkpoint was set back. What it holds from here on would be lost or doubled: "
             "start with a new checkpoint, at the offsets to go on from"
         )
-    if batch_id == last.number and last.record_count not in (None, record_count):
+
+
+def _report_change(sink_id: str, last: LastBatch, record_count: int, *, fail: bool) -> None:
+    """Report a replay of the last batch that has another number of records."""
+    if fail:
         raise BatchChanged(
-            f"{sink_id} has committed batch {batch_id} with {last.record_count} records, and now "
-            f"gets it with {record_count}: its checkpoint was set back, or its query does not give "
-            "the same rows twice. It is unknown which of them are there already: start with a new "
-            "checkpoint, at the offsets to go on from"
+            f"{sink_id} has committed batch {last.number} with {last.record_count} records, and "
+            f"now gets it with {record_count}: its checkpoint was set back, or its query does not "
+            "give the same rows twice. It is unknown which of them are there already: start with a "
+            "new checkpoint, at the offsets to go on from"
         )
+    _LOG.warning(
+        "replay_differs sink=%s batch=%d committed_records=%s replayed_records=%d "
+        "kept='what was committed first'",
+        sink_id,
+        last.number,
+        last.record_count,
+        record_count,
+    )
 
 
 def discard_outputs(

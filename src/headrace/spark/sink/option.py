@@ -6,7 +6,7 @@ Rule 2: a setting that would write rows differently from what the user expects i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -21,6 +21,8 @@ SINK_OPTIONS: Final = {
     "guarantee": "exactly-once (what a stream has) or at-least-once (what a batch write has).",
     "sinkIdPrefix": "What the names of the sink's transactional id, group and staging topic "
     "begin with: headrace-sink.",
+    "replayMayDiffer": "Whether the last batch may come again with another number of records, "
+    "which is logged then and not written: false.",
     "sinkId": "For a batch write: under which name its batchId is remembered.",
     "batchId": "For a batch write: a number; a batch of this sinkId that has the same or a lower "
     "one is not written again.",
@@ -78,13 +80,15 @@ class SinkOptions:
     Attributes:
         client: what `ClientSettings.of` takes.
         replay_id: `sinkId` and `batchId` of a batch write that may be repeated.
+        replay_may_differ: a replay of the last batch may have another number of records.
     """
 
-    client: dict[str, str]
+    client: dict[str, str] = field(repr=False)
     topic: str | None
     guarantee: SinkGuarantee
     prefix: str
     replay_id: tuple[str, int] | None
+    replay_may_differ: bool
     acks: str
     codec: str
     batch_bytes: int
@@ -127,6 +131,7 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         guarantee=guarantee,
         prefix=prefix,
         replay_id=replay_id,
+        replay_may_differ=texts.boolean("replayMayDiffer", False),
         acks=_acks(producer.get("acks"), guarantee),
         codec=_codec(producer.get("compression.type")),
         batch_bytes=_BATCH_BYTES,

@@ -13,10 +13,11 @@ from headrace.spark.sink.encoder import SinkEncoder
 from headrace.spark.sink.option import SinkOptions
 from headrace.spark.sink.staging_topic import StagingTopic
 from headrace.spark.sink.task_output import (
-    CARRIED_MAX_BYTES,
     CarriedBatch,
     StagedBatch,
     TaskOutput,
+    carried_max_bytes,
+    task_partition,
 )
 from headrace.spark.worker_memory import freeze_modules
 
@@ -30,14 +31,15 @@ class SinkTask:
     Attributes:
         staging_topic: where batches wait that are too large to be carried to the driver.
         query_id: of the stream that the task belongs to.
-        carried_max_bytes: up to this size the batches are carried to the driver, through Spark.
+        carry_up_to_bytes: up to this size the batches are carried to the driver, through Spark; by
+            default the share of the task's partition.
     """
 
     options: SinkOptions
     columns: SinkColumns
     staging_topic: str
     query_id: str | None = None
-    carried_max_bytes: int = CARRIED_MAX_BYTES
+    carry_up_to_bytes: int | None = None
 
     def run(self, rows: Iterator[pa.RecordBatch]) -> TaskOutput:
         """Encode rows and return them, or where they are staged. Holds a few megabytes at a time.
@@ -49,7 +51,9 @@ class SinkTask:
         options = self.options
         waiting: list[tuple[TopicPartition, memoryview]] = []
         waiting_bytes = record_count = 0
-        limit_bytes = self.carried_max_bytes
+        limit_bytes = self.carry_up_to_bytes
+        if limit_bytes is None:
+            limit_bytes = carried_max_bytes(task_partition())
         staged: list[StagedBatch] = []
         staging: StagingTopic | None = None
         with ConnectionPool(options.settings) as pool:

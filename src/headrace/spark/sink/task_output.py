@@ -15,10 +15,9 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from headrace.model.ids import TopicPartition
 
-CARRIED_MAX_BYTES: Final = 512 * 1024
-"""Two thousand tasks of this size stay below Spark's default limit of 1 GiB for all results; and
-Spark sends results below 1 MiB straight to the driver."""
-
+# Spark sends results below 1 MiB straight to the driver.
+_CARRIED_MAX_BYTES: Final = 512 * 1024
+_FULL_CARRIERS: Final = 512
 _QUERY_ID: Final = "sql.streaming.queryId"
 
 
@@ -56,6 +55,24 @@ class TaskOutput(WriterCommitMessage):
         """The topics that the rows are for."""
         carried = {each.target.topic for each in self.carried}
         return carried | {each.target.topic for each in self.staged}
+
+
+def carried_max_bytes(partition: int) -> int:
+    """Return how many bytes of batches the task of a Spark partition carries to the driver.
+
+    Spark passes a task its partition's number but not how many there are. So the first 512 tasks
+    may carry 512 KiB each, and the share of later ones falls with the square of their number. The
+    sum over any number of tasks is below 512 MiB, half of spark.driver.maxResultSize's default.
+    """
+    if partition < _FULL_CARRIERS:
+        return _CARRIED_MAX_BYTES
+    return _CARRIED_MAX_BYTES * _FULL_CARRIERS**2 // (partition + 1) ** 2
+
+
+def task_partition() -> int:
+    """Return the number of the Spark partition that this task works on."""
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
 
 
 def task_query_id() -> str | None:

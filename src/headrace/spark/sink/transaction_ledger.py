@@ -3,8 +3,9 @@
 The sink has a consumer group with one entry per topic that a batch was written to, at partition 0.
 Its offset is the number of the batch. Entries are written in the transaction that writes the rows
 (TxnOffsetCommit), so that a batch is in the ledger exactly if its rows are in the topics. Batch
-numbers only grow, so the greatest entry is the last batch. There is an entry per topic so that a
-batch is only forgotten when all its topics are deleted.
+numbers only grow, so the greatest entry of the group is the last batch, whichever topics it went
+to: a replay may write to others than the first attempt did, such as dead letters. There is an entry
+per topic so that a batch is only forgotten when all its topics are deleted.
 
 An entry's metadata says how many records the batch had: `records=17`. A batch that comes again with
 another number of records is another batch.
@@ -59,16 +60,16 @@ def entries(
     return {TopicPartition(topic, 0): entry for topic in topics}
 
 
-def last_batch(pool: ConnectionPool, sink_id: str, topics: Iterable[str]) -> LastBatch:
-    """Return the greatest number among the entries of `topics`, or `NO_BATCH`.
+def last_batch(pool: ConnectionPool, sink_id: str) -> LastBatch:
+    """Return the greatest number among all entries of the group, or `NO_BATCH`.
 
-    Waits for entries of a transaction that is being ended (KIP-447).
+    Waits for entries of a transaction that is being ended (KIP-447). Brokers list an entry only
+    once its first transaction has ended, so the transactional id must be taken over before.
 
     Raises:
         BrokerError: the group's coordinator refuses the request.
     """
-    entry_partitions = [{"name": name, "partition_indexes": [0]} for name in topics]
-    body = {"groups": [{"group_id": sink_id, "topics": entry_partitions}], "require_stable": True}
+    body = {"groups": [{"group_id": sink_id, "topics": None}], "require_stable": True}
     retry = Retry(pool.settings)
     while True:
         answer = pool.on_coordinator(

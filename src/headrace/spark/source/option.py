@@ -1,7 +1,10 @@
-"""The options of the source: the Kafka connector's names and meanings, plus a few of our own."""
+"""The options of the source: the Kafka connector's names and meanings, plus a few of our own.
+
+One default differs: `kafka.isolation.level` is `read_committed`.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.audit.record import DEFAULT_BUCKET_MS
@@ -85,7 +88,7 @@ class SourceOptions:
     """
 
     choice: TopicChoice
-    client: Mapping[str, str]
+    client: Mapping[str, str] = field(repr=False)
     read_committed: bool
     starting: OffsetLimit | None
     ending: OffsetLimit | None
@@ -175,7 +178,9 @@ def _client(texts: OptionText, kafka: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_committed(kafka: Mapping[str, str]) -> bool:
-    text = kafka.get("isolation.level", "read_uncommitted").strip().lower()
+    """Return the isolation. Kafka's own default reads what was aborted: a query that counts the
+    output of an exactly-once sink would count its failed batches too."""
+    text = kafka.get("isolation.level", "read_committed").strip().lower()
     if text not in ("read_committed", "read_uncommitted"):
         raise ConfigError(
             f"option kafka.isolation.level cannot be {text!r}: "

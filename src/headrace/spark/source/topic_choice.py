@@ -62,10 +62,11 @@ class TopicChoice:
             there = _partitions_of(
                 _settled_metadata(pool, names), names, pool, missing_ok=missing_ok
             )
-            lost = set(self.assigned) - set(there)
+            assigned = set(self.assigned)
+            lost = assigned.difference(there)
             if lost and not missing_ok:
                 raise TopicMissing(f"there is no partition {min(lost)} to assign")
-            return [each for each in there if each in self.assigned]
+            return [each for each in there if each in assigned]
         assert self.topics is not None
         return _partitions_of(
             _settled_metadata(pool, self.topics), self.topics, pool, missing_ok=missing_ok

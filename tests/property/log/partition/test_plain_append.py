@@ -1,7 +1,6 @@
 """The fast path of an append does what the slow path does, to the byte."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,9 +12,11 @@ from headrace.model.clock import ManualClock
 from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
+from testkit.fault.crash_disk import CrashDisk
 from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
 
 CLICKS = TopicPartition("clicks", 0)
+FOLDER = Path("/data")
 
 configs = st.builds(
     LogConfig,
@@ -58,15 +59,26 @@ def outcome(log: PartitionLog, records: bytes | memoryview, epoch: int) -> Appen
         return f"{type(error).__name__}: {error}"
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    """Which snapshots of producers a flush has written already, and which it has pruned, is a
-    matter of time."""
-    files = sorted((folder / str(CLICKS)).iterdir())
-    return {
-        file.name: file.read_bytes()
-        for file in files
-        if file.suffix in (".log", ".index", ".timeindex", ".txnindex")
-    }
+class Place:
+    """A log in a directory of its own, on a disk in memory."""
+
+    def __init__(self, config: LogConfig) -> None:
+        self._disk = CrashDisk()
+        self._directory = LogDirectory.open(
+            FOLDER, configs=lambda _: config, clock=ManualClock(), filesystem=self._disk
+        )
+        self.log = self._directory.create(CLICKS)
+
+    def content(self) -> dict[str, bytes]:
+        """Close the log, and return its files. Which snapshots of producers a flush has written
+        already, and which it has pruned, is a matter of time."""
+        self._directory.close()
+        folder = FOLDER / str(CLICKS)
+        return {
+            name: self._disk.read_bytes(folder / name)
+            for name in self._disk.list(folder)
+            if name.endswith((".log", ".index", ".timeindex", ".txnindex"))
+        }
 
 
 @settings(deadline=None)
@@ -77,27 +89,23 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_the_fast_path_leaves_the_same_bytes_and_results_as_the_slow_path(
     config: LogConfig, appended: list[tuple[bytes, int]]
 ) -> None:
-    with TemporaryDirectory() as name:
-        fast, slow = Path(name, "fast"), Path(name, "slow")
-        fast_directory = LogDirectory.open(fast, configs=lambda _: config, clock=ManualClock())
-        slow_directory = LogDirectory.open(slow, configs=lambda _: config, clock=ManualClock())
-        fast_log, slow_log = fast_directory.create(CLICKS), slow_directory.create(CLICKS)
-        highest = 0
-        for records, epoch in appended:
-            epoch = max(epoch, highest) if epoch >= 0 else epoch
-            highest = max(epoch, highest)
+    fast, slow = Place(config), Place(config)
+    highest = 0
+    for records, epoch in appended:
+        epoch = max(epoch, highest) if epoch >= 0 else epoch
+        highest = max(epoch, highest)
 
-            # Only a view, as the broker has it, goes the fast path.
-            assert outcome(fast_log, memoryview(records), epoch) == outcome(
-                slow_log, records, epoch
-            )
-            assert fast_log.log_end_offset == slow_log.log_end_offset
-            assert fast_log.epochs.entries == slow_log.epochs.entries
-            assert list(fast_log.producer_entries()) == list(slow_log.producer_entries())
+        # Only a view, as the broker has it, goes the fast path.
+        assert outcome(fast.log, memoryview(records), epoch) == outcome(slow.log, records, epoch)
+        assert_same(fast.log, slow.log)
 
-        fast_directory.close()
-        slow_directory.close()
-        assert content(fast) == content(slow)
+    assert fast.content() == slow.content()
+
+
+def assert_same(one: PartitionLog, other: PartitionLog) -> None:
+    assert one.log_end_offset == other.log_end_offset
+    assert one.epochs.entries == other.epochs.entries
+    assert list(one.producer_entries()) == list(other.producer_entries())
 
 
 def copied(log: PartitionLog, records: bytes | memoryview) -> Appended | str:
@@ -116,28 +124,20 @@ def copied(log: PartitionLog, records: bytes | memoryview) -> Appended | str:
 def test_the_fast_path_of_a_copy_leaves_the_same_bytes_as_the_slow_path(
     config: LogConfig, appended: list[tuple[bytes, int]], spoiled: int
 ) -> None:
-    with TemporaryDirectory() as name:
-        folders = [Path(name, each) for each in ("leader", "fast", "slow")]
-        opened = [
-            LogDirectory.open(each, configs=lambda _: config, clock=ManualClock())
-            for each in folders
-        ]
-        leader, fast_log, slow_log = [each.create(CLICKS) for each in opened]
-        highest = 0
-        for number, (records, epoch) in enumerate(appended):
-            highest = max(epoch, highest)
-            end = leader.log_end_offset
-            if isinstance(outcome(leader, records, highest), str):
-                continue
-            batch = bytearray(leader.read(end, 1 << 20, max_offset=leader.log_end_offset).read())
-            if number == 3 and spoiled < len(batch):
-                batch[spoiled] ^= 1
+    leader, fast, slow = (Place(config) for _ in range(3))
+    highest = 0
+    for number, (records, epoch) in enumerate(appended):
+        highest = max(epoch, highest)
+        end = leader.log.log_end_offset
+        if isinstance(outcome(leader.log, records, highest), str):
+            continue
+        stored = leader.log.read(end, 1 << 20, max_offset=leader.log.log_end_offset).read()
+        batch = bytearray(stored)
+        if number == 3 and spoiled < len(batch):
+            batch[spoiled] ^= 1
 
-            assert copied(fast_log, memoryview(bytes(batch))) == copied(slow_log, bytes(batch))
-            assert fast_log.log_end_offset == slow_log.log_end_offset
-            assert fast_log.epochs.entries == slow_log.epochs.entries
-            assert list(fast_log.producer_entries()) == list(slow_log.producer_entries())
+        assert copied(fast.log, memoryview(bytes(batch))) == copied(slow.log, bytes(batch))
+        assert_same(fast.log, slow.log)
 
-        for each in opened:
-            each.close()
-        assert content(folders[1]) == content(folders[2])
+    leader.content()
+    assert fast.content() == slow.content()

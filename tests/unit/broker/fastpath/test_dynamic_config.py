@@ -288,6 +288,7 @@ def test_every_other_setting_that_may_change_is_read_again(tmp_path: Path) -> No
                 "follower.replication.throttled.rate"
             ],
             "leader.replication.throttled.rate": lambda: cast(Any, broker.leader_throttle)._limit(),
+            "log.cleaner.backoff.ms": lambda: broker.settings["log.cleaner.backoff.ms"],
             "log.cleaner.dedupe.buffer.size": lambda: worker._memory_bytes,
             "log.cleaner.io.max.bytes.per.second": lambda: worker._bytes_per_second,
             "max.connections": lambda: limits.limits.max_connections,
@@ -297,6 +298,9 @@ def test_every_other_setting_that_may_change_is_read_again(tmp_path: Path) -> No
                 "num.recovery.threads.per.data.dir"
             ],
             "producer.id.expiration.ms": lambda: broker.settings["producer.id.expiration.ms"],
+            "replica.alter.log.dirs.io.max.bytes.per.second": lambda: broker.settings[
+                "replica.alter.log.dirs.io.max.bytes.per.second"
+            ],
         }
 
     values = {"log.cleaner.dedupe.buffer.size": "2097152"}

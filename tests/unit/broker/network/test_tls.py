@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -164,6 +165,42 @@ def test_a_client_does_not_believe_a_stranger(tmp_path: Path, certificate: Certi
 def test_a_keystore_that_cannot_be_used_is_named(texts: dict[str, str], wanted: str) -> None:
     with pytest.raises(ConfigError, match=wanted):
         Tls(BrokerSettings({"listeners": "SSL://127.0.0.1:0", **texts}))
+
+
+def shown_by(server: Server) -> bytes:
+    """Return the certificate that the broker shows to who connects now."""
+    address = ("127.0.0.1", server.listeners[0].port)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection(address, timeout=WAIT_SECONDS) as sock,
+        context.wrap_socket(sock) as wrapped,
+    ):
+        shown = wrapped.getpeercert(binary_form=True)
+    assert shown is not None
+    return shown
+
+
+def test_a_replaced_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:
+    first, second = made(tmp_path, "first"), made(tmp_path, "second")
+    expected = ssl.PEM_cert_to_DER_cert(second.certificate.read_text())
+
+    def talk(server: Server) -> None:
+        tls = server.broker.peer_connector.tls
+        assert tls is not None
+        before = shown_by(server)
+        tls.reload_if_changed()
+        assert shown_by(server) == before
+
+        first.keystore.write_text("half a file")
+        tls.reload_if_changed()
+        assert shown_by(server) == before
+
+        second.keystore.replace(first.keystore)
+        tls.reload_if_changed()
+        assert shown_by(server) == expected != before
+
+    play(tmp_path / "data", listener(first), talk)
 
 
 def test_client_certificates_need_authorities(certificate: Certificate) -> None:

@@ -104,3 +104,37 @@ def test_an_opener_that_closes_opens_nothing_more() -> None:
         assert opening.opened <= 2
 
     run(scenario)
+
+
+def test_what_was_opened_behind_a_slow_batch_is_bounded() -> None:
+    """Opened, a batch may be a thousand times larger than what its limit counts."""
+
+    async def scenario(opening: Opening) -> None:
+        opened: list[int] = []
+        order: list[int] = []
+
+        def admit(number: int) -> list[Batch]:
+            if number == 0:
+                opening.go.wait(10)
+            opened.append(number)
+            return []
+
+        def open_(partition: TopicPartition, number: int) -> "asyncio.Future[None]":
+            return opening.opener.open(
+                partition,
+                memoryview(bytes(10)),
+                lambda: admit(number),
+                lambda _: order.append(number),
+            )
+
+        waiting = [open_(ORDERS, number) for number in range(20)]
+        # The other thread is free for other partitions all the while.
+        for _ in range(20):
+            await open_(TopicPartition("other", 0), 100)
+
+        assert [number for number in opened if number < 100] == [1]
+        opening.go.set()
+        await asyncio.gather(*waiting)
+        assert [number for number in order if number < 100] == list(range(20))
+
+    run(scenario)

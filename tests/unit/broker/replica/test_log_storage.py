@@ -10,6 +10,8 @@ import structlog.testing
 from headrace.broker.operation.compaction_worker import CompactionWorker
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.cluster.topic import PartitionRecord, TopicRecord, random_topic_id
+from headrace.log import log_directory
+from headrace.log.filesystem import Disk
 from headrace.log.log_directory import LogDirectory
 from headrace.log.offset_checkpoint import OffsetCheckpoint
 from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
@@ -56,6 +58,10 @@ def by_name(*records: TopicRecord) -> dict[str, TopicRecord]:
     return {record.name: record for record in records}
 
 
+def directory_with_clicks(storage: LogStorage) -> LogDirectory | None:
+    return next((each for each in storage.directories if CLICKS in each), None)
+
+
 def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("*/*-*") if path.is_dir())
 
@@ -71,7 +77,7 @@ def test_a_damaged_cleaner_checkpoint_does_not_fail_a_deletion(
 
     storage.delete([(CLICKS, clicks.topic_id)])
 
-    assert storage.directory_of(CLICKS) is None
+    assert directory_with_clicks(storage) is None
 
 
 def test_a_log_without_its_topic_is_renamed_and_kept(tmp_path: Path, open_storage: Open) -> None:
@@ -175,12 +181,12 @@ def test_a_directory_that_was_offline_during_a_deletion_comes_back_with_strays(
     storage, old, new = open_storage(), topic("clicks"), topic("clicks")
     storage.make(old)
     write(storage, old)
-    failed = storage.directory_of(CLICKS)
+    failed = directory_with_clicks(storage)
     assert failed is not None
     failed.storage.fail(StorageError("the disk is gone"))
     storage.delete([(CLICKS, old.topic_id)])
     storage.make(new)
-    assert storage.directory_of(CLICKS) is not failed
+    assert directory_with_clicks(storage) is not failed
 
     storage = open_storage()
     storage.set_strays_aside(by_name(new))
@@ -216,6 +222,51 @@ def test_of_two_logs_of_a_partition_the_current_one_is_served(
     served = storage.log_of(CLICKS, clicks.topic_id)
     assert served is not None and served.log_end_offset == end
     assert sorted(name[-6:] for name in names_in(tmp_path)) == ["-stray", "icks-0"]
+
+
+def test_an_older_copy_that_cannot_be_renamed_is_not_served(
+    open_storage: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, clicks = open_storage(), topic("clicks")
+    first, second = storage.directories
+    first.create(CLICKS, clicks.topic_id).append(sample_batch(b"stale"), 0)
+    for _ in range(3):
+        second.create(CLICKS, clicks.topic_id).append(sample_batch(b"current"), 0)
+
+    storage = open_storage()
+    with monkeypatch.context() as full:
+        full.setattr(Disk, "replace", no_room)
+        storage.set_strays_aside(by_name(clicks))
+
+    served = storage.log_of(CLICKS, clicks.topic_id)
+    assert served is not None and served.log_end_offset == 3
+    assert CLICKS in storage.directories[0]
+
+
+def no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "no room")
+
+
+def test_a_log_that_found_no_room_to_open_is_opened_later(
+    open_storage: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, clicks = open_storage(), topic("clicks")
+    storage.make(clicks)
+    storage = open_storage()
+    with monkeypatch.context() as full:
+        full.setattr(log_directory, "load_log", _full)
+        assert storage.log_of(CLICKS, clicks.topic_id) is None
+        storage.open_again()
+        assert storage.take_opened() == set()
+
+    storage.open_again()
+
+    assert storage.take_opened() == {"clicks"}
+    assert storage.log_of(CLICKS, clicks.topic_id) is not None
+
+
+def _full(*_: object, **__: object) -> None:
+    raise DiskFull("no room")
 
 
 def test_a_deletion_leaves_the_log_of_a_later_topic(open_storage: Open) -> None:

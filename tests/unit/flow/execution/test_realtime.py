@@ -12,6 +12,27 @@ from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
 
 
+class RecordingSession:
+    """Stands for a session, its reader and its DataFrame; keeps the reader's options."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, str] = {}
+        self.readStream = self
+
+    def format(self, name: str) -> "RecordingSession":
+        return self
+
+    def options(self, **given: str) -> "RecordingSession":
+        self.given = given
+        return self
+
+    def load(self) -> "RecordingSession":
+        return self
+
+    def selectExpr(self, *_: str) -> "RecordingSession":  # noqa: N802 - Spark's name
+        return self
+
+
 def copying(**options: Any) -> Topology:
     made = Topology("copy", latency="realtime", **{"guarantee": "at-least-once", **options})
     fields = options.get("fields", "key BINARY, value STRING")
@@ -32,6 +53,15 @@ def chain(totals: Aggregate) -> Topology:
 
 def test_a_copy_of_a_topic_can_run_in_real_time() -> None:
     assert why_not_realtime(copying().plan()) is None
+
+
+def test_only_committed_records_are_read_in_real_time() -> None:
+    spark = RecordingSession()
+    spout = TopicSpout("in", brokers="127.0.0.1:1", fields="value STRING")
+
+    spout.kafka_frame(spark)
+
+    assert spark.given["kafka.isolation.level"] == "read_committed"
 
 
 def test_a_bolt_in_python_cannot_run_in_real_time() -> None:

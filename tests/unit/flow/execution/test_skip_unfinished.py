@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.flow.execution.skip_unfinished import skip_unfinished
+from headrace.flow.storage.file_store import LocalFileStore
 
 
 @pytest.fixture
@@ -19,14 +20,14 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def test_without_state_the_batch_counts_as_done(checkpoint: Path) -> None:
-    skip_unfinished(checkpoint, stateful=False)
+    skip_unfinished(LocalFileStore(checkpoint), stateful=False)
 
     assert (checkpoint / "commits" / "2").read_text().startswith("v1\n{")
     assert (checkpoint / "offsets" / "1").read_text() == "v1\noffsets 1"
 
 
 def test_with_state_the_batch_is_repeated_over_no_records(checkpoint: Path) -> None:
-    skip_unfinished(checkpoint, stateful=True)
+    skip_unfinished(LocalFileStore(checkpoint), stateful=True)
 
     assert not (checkpoint / "commits" / "2").exists()
     assert (checkpoint / "offsets" / "1").read_text() == "v1\noffsets 2"
@@ -36,13 +37,13 @@ def test_with_state_the_batch_is_repeated_over_no_records(checkpoint: Path) -> N
 def test_finished_batches_do_not_change(checkpoint: Path) -> None:
     (checkpoint / "commits" / "2").write_text("v1\ncommits 2")
 
-    skip_unfinished(checkpoint, stateful=True)
+    skip_unfinished(LocalFileStore(checkpoint), stateful=True)
 
     assert (checkpoint / "offsets" / "1").read_text() == "v1\noffsets 1"
     assert (checkpoint / "commits" / "2").read_text() == "v1\ncommits 2"
 
 
 def test_a_first_start_has_nothing_to_skip(tmp_path: Path) -> None:
-    skip_unfinished(tmp_path / "none", stateful=False)
+    skip_unfinished(LocalFileStore(tmp_path / "none"), stateful=False)
 
     assert not (tmp_path / "none").exists()

@@ -109,3 +109,18 @@ def test_files_that_include_each_other_are_reported(tmp_path: Path) -> None:
 
     with pytest.raises(FluxError, match="include each other"):
         read_topology(path)
+
+
+def test_an_unknown_key_of_config_is_refused_at_its_line(tmp_path: Path) -> None:
+    text = WORDS.replace("  dead.letters: null\n", "  dead.letter: null\n")
+
+    with pytest.raises(
+        FluxError, match=r"words\.yaml:4: .* dead\.letter; did you mean dead\.letters"
+    ):
+        read_topology(write(tmp_path, text), {"input": "lines"})
+
+
+def test_storms_own_keys_have_no_effect(tmp_path: Path) -> None:
+    text = WORDS.replace("config:\n", "config:\n  topology.workers: 4\n")
+
+    assert read_topology(write(tmp_path, text), {"input": "lines"}).name == "words"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from headrace.flow.execution.job import driver_addresses
 from headrace.flow.monitoring.metrics import FlowFigures, FlowMetrics, prometheus_text, read_figures
 from headrace.flow.monitoring.metrics import records_read as records_of
 from headrace.flow.monitoring.metrics_server import MetricsServer
@@ -47,6 +48,12 @@ def server() -> Iterator[MetricsServer]:
     with MetricsServer() as server:
         server.serve_query("words", lambda: PROGRESS)
         yield server
+
+
+def listening(server: MetricsServer) -> ReportAddress:
+    address = server.listen("127.0.0.1")
+    assert address is not None
+    return address
 
 
 def test_reports_of_all_tasks_add_up() -> None:
@@ -98,7 +105,7 @@ def test_figures_survive_json() -> None:
 
 
 def test_what_a_task_reports_is_served(server: MetricsServer) -> None:
-    address = server.listen("127.0.0.1")
+    address = listening(server)
 
     send_report(
         address, 0, {"split": ComponentTally(executed=3, emitted=9), "idle": ComponentTally()}
@@ -110,8 +117,24 @@ def test_what_a_task_reports_is_served(server: MetricsServer) -> None:
     assert [(each.component, each.emitted) for each in figures.components] == [("split", 9)]
 
 
+def test_a_driver_listens_at_one_address_and_is_reached_at_another(server: MetricsServer) -> None:
+    conf = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
+    address = server.listen(*driver_addresses(conf))
+
+    assert address is not None and address.host == "localhost"
+    send_report(address, 0, {"split": ComponentTally(executed=3)})
+    wait_until(lambda: bool(server.figures().components), what="the report")
+    assert driver_addresses({"spark.driver.host": "driver-svc"}) == ("driver-svc", "driver-svc")
+
+
+@pytest.mark.parametrize("bind", ["192.0.2.1", "no-such-host.invalid"])
+def test_an_address_of_another_machine_fails_no_run(server: MetricsServer, bind: str) -> None:
+    assert server.listen(bind, "driver-svc") is None
+    assert server.figures().plan == "words"
+
+
 def test_figures_in_prometheus_text_format(server: MetricsServer) -> None:
-    send_report(server.listen("127.0.0.1"), 0, {'a"b': ComponentTally(executed=3)})
+    send_report(listening(server), 0, {'a"b': ComponentTally(executed=3)})
     wait_until(lambda: bool(server.figures().components), what="the report")
 
     with urllib.request.urlopen(f"http://{server.address}/metrics") as answer:
@@ -123,7 +146,7 @@ def test_figures_in_prometheus_text_format(server: MetricsServer) -> None:
 
 
 def test_a_report_with_another_token_and_noise_are_dropped(server: MetricsServer) -> None:
-    address = server.listen("127.0.0.1")
+    address = listening(server)
 
     send_report(
         ReportAddress(address.host, address.port, "guessed"), 0, {"a": ComponentTally(executed=1)}
@@ -153,7 +176,7 @@ def test_an_unknown_page_lists_the_pages_there_are(server: MetricsServer) -> Non
 
 
 def test_counts_go_on_when_a_changed_plan_is_followed(server: MetricsServer) -> None:
-    send_report(server.listen("127.0.0.1"), 0, {"a": ComponentTally(executed=1)})
+    send_report(listening(server), 0, {"a": ComponentTally(executed=1)})
     wait_until(lambda: bool(server.figures().components), what="the report")
 
     server.serve_query("words", lambda: None)

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from headrace.flow.plan.client_option import client_options, with_login
 from headrace.flow.plan.plan import Guarantee
 from headrace.flow.samza.config import JobConfig, read_config
-from headrace.flow.samza.job import load
+from headrace.flow.samza.job import SamzaJob, load
 from headrace.flow.samza.serde import JsonSerde, StringSerde
+from headrace.flow.samza.task_work import spout_name
 from headrace.model.error import ConfigError
 
 TASK = """
@@ -187,3 +189,57 @@ def test_a_file_is_read_with_what_lies_beside_it(folder: Path) -> None:
     path.write_text("\n".join(f"{key} = {text}" for key, text in MINIMAL.items()))
     assert load(path).config.name == "views"
     assert load(str(path)).plan({"kafka.views": 3}).components["Count"].parallelism == 3
+
+
+JAAS = 'org.x.PlainLoginModule required username="anna" password="MARKED";'
+OTHER = {
+    "task.inputs": "kafka.views, open.rules",
+    "systems.open.consumer.bootstrap.servers": "other:9092",
+    "job.default.system": "kafka",
+}
+
+
+@pytest.mark.parametrize("door", ["consumer", "producer"])
+def test_a_login_of_either_door_reaches_all_clients_of_its_system(folder: Path, door: str) -> None:
+    keys = {
+        f"systems.kafka.{door}.security.protocol": "SASL_PLAINTEXT",
+        f"systems.kafka.{door}.sasl.jaas.config": JAAS,
+        f"systems.kafka.{door}.linger.ms" if door == "producer" else "alert.limit": "3",
+    }
+    made = read_config({**MINIMAL, **OTHER, **keys}, folder)
+    job = SamzaJob(made)
+
+    plan = job.plan({"kafka.views": 1, "open.rules": 1})
+
+    sink = client_options(plan.settings)
+    (mine, other) = (
+        with_login(plan).components[spout_name(each, broadcast=False)].work.options
+        for each in ("kafka", "open")
+    )
+    for options in (sink, mine):
+        assert options["kafka.sasl.username"] == "anna"
+        assert options["kafka.sasl.password"] == "MARKED"
+        assert not any("jaas" in key for key in options)
+    assert job._client("kafka")["sasl.password"] == "MARKED"
+    # Another cluster must not be sent this one's password.
+    assert "MARKED" not in str(other) + str(job._client("open"))
+    assert "MARKED" not in repr(made)
+
+
+def test_inputs_and_outputs_have_the_options_of_a_topology(folder: Path) -> None:
+    keys = {
+        "headrace.source.maxOffsetsPerTrigger": "10",
+        "headrace.sink.kafka.transaction.timeout.ms": "900000",
+    }
+    read = read_config(MINIMAL | keys, folder)
+
+    assert read.settings == {
+        "source.maxOffsetsPerTrigger": "10",
+        "sink.kafka.transaction.timeout.ms": "900000",
+    }
+
+
+def test_an_unknown_option_of_the_inputs_is_refused(folder: Path) -> None:
+    found = problem(folder, {"headrace.source.maxOffsetPerTrigger": "10"})
+
+    assert "did you mean source.maxOffsetsPerTrigger?" in found

@@ -218,3 +218,32 @@ def test_what_a_database_cannot_keep_is_named() -> None:
 
 def test_modes_have_tridents_names() -> None:
     assert [each.value for each in Mode] == ["non-transactional", "transactional", "opaque"]
+
+
+@pytest.mark.parametrize(
+    ("state", "instead"),
+    [
+        (ParquetState("pages"), "write file:///"),
+        (SqliteState("counts.db", "counts"), "use PostgresState or TopicState"),
+        (SqliteState("file:///mnt/counts.db", "counts"), "use PostgresState or TopicState"),
+    ],
+)
+def test_a_state_on_this_machine_is_refused_on_a_cluster(state: StateFactory, instead: str) -> None:
+    state.check_master("local[4]")
+
+    with pytest.raises(FlowError, match=f"the tasks of yarn run.*{instead}"):
+        state.check_master("yarn")
+
+
+def test_a_folder_that_all_machines_mount_is_taken() -> None:
+    state = ParquetState("file:///mnt/pages")
+
+    state.check_master("yarn")
+    assert state.folder == "/mnt/pages"
+
+
+def test_states_refuse_file_systems_that_they_cannot_write() -> None:
+    with pytest.raises(FlowError, match="ParquetState cannot keep files in hdfs://nn/pages"):
+        ParquetState("hdfs://nn/pages")
+    with pytest.raises(FlowError, match=r"SQLite cannot keep s3a://b/counts\.db"):
+        SqliteState("s3a://b/counts.db", "counts")

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from headrace.groups.classic.group import ClassicGroup
 from headrace.groups.classic.message import (
     HeartbeatReply,
     HeartbeatRequest,
@@ -166,7 +167,9 @@ def test_member_that_never_uses_its_id_is_forgotten_after_a_session(shard: Group
     pending = shard.answer(join(shard, require_member_id=True)).member_id
     token = join(shard, leader.member_id)
 
-    shard.advance(SESSION_MS)
+    shard.advance(SESSION_MS - 1)
+    assert shard.is_parked(token)
+    shard.advance(1)
 
     assert len(shard.answer(token).members) == 1
     assert shard.answer(join(shard, pending)).error is GroupError.UNKNOWN_MEMBER_ID
@@ -350,6 +353,67 @@ def test_late_sync_gets_the_assignment_of_the_stable_group(shard: GroupShard) ->
     assert reply.assignment == b"1"
 
 
+def in_sync_phase(shard: GroupShard, **changes: Any) -> tuple[JoinReply, JoinReply]:
+    """A leader and a follower that have joined and not yet synced."""
+    first = one_member(shard)
+    second_token = join(shard, **changes)
+    leader = shard.answer(join(shard, first.member_id))
+    return leader, shard.answer(second_token)
+
+
+def test_a_sync_after_the_leaders_gets_its_assignment_and_begins_a_session(
+    shard: GroupShard,
+) -> None:
+    leader, follower = in_sync_phase(shard)
+    sync(shard, leader, {leader.member_id: b"1", follower.member_id: b"2"})
+    shard.advance(SESSION_MS - 1)
+
+    reply = shard.answer(sync(shard, follower))
+
+    assert (reply.error, reply.assignment) == (None, b"2")
+    shard.advance(SESSION_MS - 1)
+    assert heartbeat(shard, follower.member_id, 2).error is not GroupError.UNKNOWN_MEMBER_ID
+
+
+def test_a_second_sync_of_a_member_answers_its_first(shard: GroupShard) -> None:
+    leader, follower = in_sync_phase(shard)
+    first = sync(shard, follower)
+    second = sync(shard, follower)
+    assert shard.answer(first).error is GroupError.REBALANCE_IN_PROGRESS
+
+    sync(shard, leader, {follower.member_id: b"2"})
+
+    assert shard.answer(second).assignment == b"2"
+
+
+def test_a_join_that_is_repeated_begins_a_session(shard: GroupShard) -> None:
+    _, follower = in_sync_phase(shard)
+    shard.advance(SESSION_MS - 1)
+    assert shard.answer(join(shard, follower.member_id)).error is None
+    shard.advance(SESSION_MS - 1)
+
+    assert shard.answer(join(shard, follower.member_id)).error is None
+
+
+@pytest.mark.parametrize("syncs", [True, False])
+def test_a_static_member_that_restarts_before_it_synced_must_sync_in_time(
+    shard: GroupShard, syncs: bool
+) -> None:
+    """The limit of the sync phase holds for its new member id."""
+    leader, _ = in_sync_phase(shard, instance_id="i")
+    sync(shard, leader, {})
+    restarted = shard.answer(join(shard, instance_id="i"))
+    if syncs:
+        sync(shard, restarted, instance_id="i")
+    for _ in range(REBALANCE_MS // 5_000):
+        heartbeat(shard, leader.member_id, 2)
+        heartbeat(shard, restarted.member_id, 2)
+        shard.advance(5_000)
+
+    error = heartbeat(shard, restarted.member_id, 2).error
+    assert error is (None if syncs else GroupError.UNKNOWN_MEMBER_ID)
+
+
 def test_sync_in_a_new_rebalance_is_sent_back_to_join(shard: GroupShard) -> None:
     first = one_member(shard)
     second_token = join(shard)
@@ -361,6 +425,11 @@ def test_sync_in_a_new_rebalance_is_sent_back_to_join(shard: GroupShard) -> None
 
     assert shard.answer(parked).error is GroupError.REBALANCE_IN_PROGRESS
     assert late.error is GroupError.REBALANCE_IN_PROGRESS
+    join(shard, shard.answer(second_token).member_id)
+    assert shard.answer(parked).error is GroupError.REBALANCE_IN_PROGRESS, "and not once more"
+    group = shard.group("g")
+    assert isinstance(group, ClassicGroup)
+    assert group.pending_sync == frozenset()
 
 
 def test_sync_checks_generation_member_and_protocol(shard: GroupShard) -> None:
@@ -482,6 +551,27 @@ def test_leader_that_left_is_followed_by_another(shard: GroupShard) -> None:
     assert reply.leader == follower.member_id
 
 
+def test_the_member_that_joined_first_leads_next(shard: GroupShard) -> None:
+    first = one_member(shard)
+    tokens = [join(shard) for _ in range(2)]
+    shard.answer(join(shard, first.member_id))
+    second, third = (shard.answer(token).member_id for token in tokens)
+    leave(shard, LeavingMember(member_id=first.member_id))
+    group = shard.group("g")
+    assert isinstance(group, ClassicGroup)
+    assert group.leader in group.members
+
+    tokens = [join(shard, third), join(shard, second)]
+
+    assert {shard.answer(token).leader for token in tokens} == {second}
+
+
+def test_one_that_is_no_leader_leaves_the_leader_in_place(shard: GroupShard) -> None:
+    leader, follower = two_members(shard)
+    leave(shard, LeavingMember(member_id=follower.member_id))
+    assert shard.answer(join(shard, leader.member_id)).leader == leader.member_id
+
+
 def test_admin_removes_a_static_member_by_its_instance(shard: GroupShard) -> None:
     one_member(shard, instance_id="i")
 
@@ -574,6 +664,26 @@ def test_static_member_that_restarts_in_its_first_join_phase_can_wait_for_its_en
     assert shard.answer(replacement).error is None
 
 
+def test_static_members_of_which_none_is_back_keep_their_places(shard: GroupShard) -> None:
+    """The join phase ends without a single member that joined, and begins again."""
+    one_member(shard, instance_id="i", rebalance_timeout_ms=2_000)
+    member = shard.answer(join(shard, instance_id="i", rebalance_timeout_ms=2_000))
+    newcomer = shard.answer(join(shard, require_member_id=True)).member_id
+    join(shard, newcomer, require_member_id=True, rebalance_timeout_ms=2_000)
+    leave(shard, LeavingMember(member_id=newcomer))
+    shard.advance(3_000)
+
+    assert state(shard) == ClassicState.PREPARING_REBALANCE
+    group = shard.group("g")
+    assert isinstance(group, ClassicGroup)
+    assert (list(group.members), group.generation) == ([member.member_id], 1)
+    deadline_ms = group.deadline_ms()
+    assert deadline_ms is not None
+    assert deadline_ms > shard.now_ms
+    back = join(shard, member.member_id, instance_id="i", rebalance_timeout_ms=2_000)
+    assert shard.answer(back).generation == 2
+
+
 def test_join_phase_does_not_drop_a_static_member(shard: GroupShard) -> None:
     static = one_member(shard, instance_id="i", session_timeout_ms=600_000)
     token = join(shard)
@@ -596,6 +706,35 @@ def test_stable_group_comes_back_from_its_record(shard: GroupShard) -> None:
     assert after.registry.describe_classic("g") == shard.registry.describe_classic("g")
     assert heartbeat(after, leader.member_id, 2).error is None
     assert after.answer(sync(after, follower)).assignment == b"2"
+
+
+def test_a_group_has_its_leader_again_after_a_restart(shard: GroupShard) -> None:
+    leader, follower = two_members(shard)
+
+    after = shard.reopened()
+
+    assert after.answer(join(after, follower.member_id)).leader == leader.member_id
+    assert after.is_parked(join(after, leader.member_id)), "a leader that joins wants a rebalance"
+
+
+def test_a_record_gives_the_group_that_wrote_it(shard: GroupShard) -> None:
+    for wrote in (ClassicGroup("g", shard.config), stable(shard)):
+        record = wrote.record()
+        assert record.value is not None
+        assert ClassicGroup.restore("g", shard.config, record.value).record() == record
+
+
+def test_a_group_that_never_had_members_has_no_time_of_its_state(shard: GroupShard) -> None:
+    record = ClassicGroup("g", shard.config).record()
+    assert record.value is not None
+    assert record.value.state_timestamp_ms == -1
+
+
+def stable(shard: GroupShard) -> ClassicGroup:
+    two_members(shard)
+    group = shard.group("g")
+    assert isinstance(group, ClassicGroup)
+    return group
 
 
 def test_rebalance_is_not_durable(shard: GroupShard) -> None:

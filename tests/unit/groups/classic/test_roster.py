@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from headrace.groups.classic.member import ClassicMember
@@ -53,3 +55,21 @@ def test_old_member_id_of_an_instance_is_fenced() -> None:
 
     assert fenced.value.error is GroupError.FENCED_INSTANCE_ID
     assert unknown.value.error is GroupError.UNKNOWN_MEMBER_ID
+
+
+def test_an_instance_goes_with_its_member() -> None:
+    known = roster(member("a", "i"), member("b"))
+
+    known.remove(known.members["a"])
+    known.remove(known.members["b"])
+
+    assert (known.members, known.static) == ({}, {})
+
+
+def test_the_longest_rebalance_timeout_counts_and_is_at_least_a_millisecond() -> None:
+    short, long = (
+        replace(member(id_), rebalance_timeout_ms=ms) for id_, ms in (("a", 0), ("b", 9))
+    )
+
+    assert roster(short).rebalance_timeout_ms() == 1
+    assert roster(short, long).rebalance_timeout_ms() == 9

@@ -110,3 +110,60 @@ def test_range_with_more_members_than_partitions_leaves_some_idle() -> None:
 def test_nobody_subscribed_is_an_empty_plan() -> None:
     assert assign_uniform(members({"m": []}), topics(a=2)) == {"m": frozenset()}
     assert assign_range(members({"m": []}), topics(a=2)) == {"m": frozenset()}
+
+
+def test_uniform_moves_a_partition_from_two_to_none() -> None:
+    before = {"m": parts(A, 0, 1), "n": frozenset[TopicIdPartition]()}
+
+    plan = assign_uniform(members({"m": [A], "n": [A, B]}, before), topics(a=2))
+
+    assert [len(plan[id_]) for id_ in "mn"] == [1, 1]
+
+
+def test_uniform_goes_on_while_one_move_makes_room_for_another() -> None:
+    """What m gets of b makes it the one that must give a."""
+    before = {"m": parts(A, 0), "n": parts(B, 0, 1, 2)}
+
+    plan = assign_uniform(members({"m": [A, B], "n": [A, B], "o": [A]}, before), topics(a=1, b=3))
+
+    assert [len(plan[id_]) for id_ in "mno"] == [1, 2, 1]
+
+
+def test_uniform_takes_a_topic_without_partitions() -> None:
+    plan = assign_uniform(members({"m": [A], "n": [A, B]}), topics(a=0, b=1))
+
+    assert plan == {"m": frozenset(), "n": parts(B, 0)}
+
+
+def test_uniform_forgets_the_first_partition_that_is_gone() -> None:
+    before = {"m": parts(A, 2), "n": parts(A, 0)}
+
+    plan = assign_uniform(members({"m": [A], "n": [A]}, before), topics(a=2))
+
+    assert plan == {"m": parts(A, 1), "n": parts(A, 0)}
+
+
+def test_uniform_settles_a_partition_that_two_members_had() -> None:
+    both = {"m": parts(A, 0), "n": parts(A, 0)}
+
+    plan = assign_uniform(members({"m": [A], "n": [A]}, both), topics(a=2))
+
+    assert plan == {"m": parts(A, 0), "n": parts(A, 1)}
+
+
+def test_uniform_leaves_the_odd_one_where_it_is() -> None:
+    before = {"m": parts(A, 0), "n": parts(A, 1, 2)}
+
+    assert assign_uniform(members({"m": [A], "n": [A]}, before), topics(a=3)) == before
+
+
+def test_range_puts_static_members_first_in_the_order_of_their_instances() -> None:
+    """So that a restart, which gives a new member id, moves nothing."""
+    joined = {
+        id_: Subscriber(member_id=id_, instance_id=instance, topics=frozenset([A]))
+        for id_, instance in {"n": None, "m": None, "y": "2", "z": "1"}.items()
+    }
+
+    plan = assign_range(joined, topics(a=4))
+
+    assert plan == {"z": parts(A, 0), "y": parts(A, 1), "m": parts(A, 2), "n": parts(A, 3)}

@@ -100,6 +100,16 @@ def test_unsubscribed_topic_is_taken_away_whatever_the_target_says() -> None:
     assert moved.pending_revocation == parts(0, topic=OTHER)
 
 
+def test_unsubscribed_topic_that_the_member_has_given_up_is_gone_at_once() -> None:
+    current = member(assigned=parts(0) | parts(0, topic=OTHER))
+
+    moved = step(
+        current, target_epoch=5, subscribed={TOPIC}, subscription_changed=True, owned=parts(0)
+    )
+
+    assert moved == member(previous_member_epoch=5, assigned=parts(0))
+
+
 def test_unsubscribing_while_revoking_adds_to_what_must_go() -> None:
     current = member(
         state=MemberState.UNREVOKED_PARTITIONS,

@@ -6,7 +6,10 @@ from uuid import UUID
 import pytest
 
 from headrace.groups.consumer.group import ConsumerGroup
+from headrace.groups.consumer.member_metadata import updated_metadata
 from headrace.groups.consumer.message import ConsumerHeartbeat, ConsumerHeartbeatReply
+from headrace.groups.consumer.topic_visibility import TopicVisibility
+from headrace.groups.record import ResolvedRegex
 from headrace.groups.topic import GroupTopic, TopicImage
 from testkit.simulation.group_shard import GroupShard
 
@@ -186,3 +189,92 @@ def test_a_change_of_leaders_costs_no_decision(
 
     assert beat(shard, joined, rights).error is None
     assert rights.asked == []
+
+
+def test_a_right_lost_on_the_way_is_taken_at_once(shard: GroupShard) -> None:
+    """The member has not given up what it should, so it is not at its target yet."""
+    strong, other = Rights("clicks", "secret"), Rights("clicks", "secret")
+    first = join(shard, "a", strong)
+    join(shard, "b", other, subscribed_topic_regex=None, subscribed_topic_names=("clicks",))
+    join(shard, "c", other)
+    held = first.assignment
+    assert topics(beat(shard, first, strong, owned=held)) == {"secret"}
+
+    strong.take("secret")
+    other.version = strong.version
+
+    assert topics(beat(shard, first, strong, owned=held)) == set()
+
+
+def test_a_member_that_left_has_no_rights_any_more(shard: GroupShard) -> None:
+    rights, other = Rights("clicks"), Rights("clicks")
+    first = join(shard, "a", rights)
+    second = join(shard, "b", other)
+    beat(shard, second, other, member_epoch=-1)
+
+    shard.topics.image = image(2, "clicks", "views")
+
+    assert beat(shard, first, rights).error is None
+
+
+def test_a_join_that_was_not_written_leaves_no_rights(shard: GroupShard) -> None:
+    rights = Rights("clicks")
+    first = join(shard, "a", rights)
+    shard.fail_appends = True
+    join(shard, "b", Rights("secret"))
+    shard.fail_appends = False
+
+    shard.topics.image = image(2, "clicks", "views")
+
+    assert beat(shard, first, rights).error is None
+    assert resolved(shard) == ("clicks",)
+
+
+class Reader:
+    """One visibility, and one member that subscribes by an expression."""
+
+    def __init__(self) -> None:
+        self.visibility = TopicVisibility()
+
+    def see(self, rights: Rights, regex: str, *matches: str) -> frozenset[str]:
+        """Subscribe, resolve, and return what is hidden from the member."""
+        self.visibility.store("a", rights)
+        self.visibility.visible(regex, matches, ["a"], None)
+        metadata = updated_metadata(
+            None, ConsumerHeartbeat(group_id="g", subscribed_topic_regex=regex)
+        )
+        all_of_them = ResolvedRegex(topics=matches, version=1, timestamp_ms=0)
+        self.visibility.hide({"a": metadata}, {regex: all_of_them})
+        return self.visibility.hidden_from("a")
+
+
+def test_a_copy_changes_alone() -> None:
+    reader = Reader()
+    reader.see(Rights("clicks"), ".*", "clicks", "secret")
+    copy = reader.visibility.copy()
+
+    reader.see(Rights("clicks", "secret"), ".*", "clicks", "secret")
+
+    assert reader.visibility.hidden_from("a") == frozenset()
+    assert copy.hidden_from("a") == {"secret"}
+
+
+def test_without_rights_nothing_is_hidden() -> None:
+    reader = Reader()
+    rights = Rights("clicks")
+    assert reader.visibility.store("a", rights)
+    assert not reader.visibility.store("a", rights)
+    assert reader.see(rights, ".*", "clicks", "secret") == {"secret"}
+
+    assert reader.visibility.store("a", None)
+    assert not reader.visibility.store("a", None)
+    assert reader.visibility.hidden_from("a") == frozenset()
+
+
+def test_decisions_about_an_expression_go_with_its_last_reader() -> None:
+    reader = Reader()
+    rights = Rights("clicks")
+    for regex in (".*", "c.*", ".*"):
+        reader.see(rights, regex, "clicks")
+
+    assert rights.asked == ["clicks"] * 3

@@ -225,8 +225,22 @@ def test_a_group_before_its_first_generation_is_converted_too() -> None:
     shard = GroupShard(settings, TopicImage(1, (GroupTopic("clicks", CLICKS, 2),)))
     parked = shard.send(join_request())
 
-    assert consumer_beat(shard, "new").error is None
+    reply = consumer_beat(shard, "new")
+    assert (reply.error, reply.member_epoch) == (None, 1)
+    assert len(reply.assignment) == 1
     assert shard.answer(parked).error is GroupError.REBALANCE_IN_PROGRESS
+
+
+def test_a_static_member_converts_a_group_before_its_first_generation() -> None:
+    """It asks for nothing new, but its epoch must not be 0: that would join for ever."""
+    settings = GroupConfig(group_initial_rebalance_delay_ms=3_000)
+    shard = GroupShard(settings, TopicImage(1, (GroupTopic("clicks", CLICKS, 2),)))
+    shard.send(join_request(instance_id="i"))
+
+    reply = consumer_beat(shard, "new", instance_id="i")
+
+    assert reply.member_epoch == 1
+    assert len(reply.assignment) == 2
 
 
 def test_partitions_that_do_not_exist_are_left_behind(shard: GroupShard) -> None:
@@ -242,7 +256,164 @@ def test_partitions_that_do_not_exist_are_left_behind(shard: GroupShard) -> None
     assert group.image.current_of(old).assigned == {TopicIdPartition(CLICKS, 0)}
 
 
+def protocols_of(**topics: str) -> tuple[MemberProtocol, ...]:
+    """Offer assignors in this order, each with a topic of its own to tell them apart."""
+    return tuple(MemberProtocol(name, subscription_blob([topic])) for name, topic in topics.items())
+
+
+def consumer_group(shard: GroupShard) -> ConsumerGroup:
+    group = shard.group("g")
+    assert isinstance(group, ConsumerGroup)
+    return group
+
+
+def test_a_silent_classic_member_is_removed_after_the_conversion(shard: GroupShard) -> None:
+    old = stable_classic(shard)
+    consumer_beat(shard, "new")
+    shard.advance(SESSION_MS - 1)
+    assert old in consumer_group(shard).members
+    shard.advance(1)
+    assert list(consumer_group(shard).members) == ["new"]
+
+
+def test_a_conversion_by_a_static_member_keeps_the_leaders_plan(shard: GroupShard) -> None:
+    """The one that takes its place over asks for nothing new, so no partition moves."""
+    first = shard.send(join_request(instance_id="i"))
+    second = shard.send(join_request(instance_id="j"))
+    shard.advance(0)
+    idle = shard.answer(second).member_id
+    mine = shard.answer(first).member_id
+    sync(shard, mine, 1, **{mine: write_assignment(1, [P0, P1])})
+
+    reply = consumer_beat(shard, "new", instance_id="i")
+
+    assert reply.assignment == {TopicIdPartition(CLICKS, 0), TopicIdPartition(CLICKS, 1)}
+    assert reply.member_epoch == 1
+    assert beat(shard, idle, 1) is None
+
+
+def test_before_the_first_generation_a_members_first_assignor_counts() -> None:
+    settings = GroupConfig(group_initial_rebalance_delay_ms=3_000)
+    shard = GroupShard(settings, TopicImage(1, (GroupTopic("clicks", CLICKS, 2),)))
+    shard.send(join_request(protocols=protocols_of(range="clicks", roundrobin="views")))
+
+    consumer_beat(shard, "new")
+
+    names = {each.subscribed_topic_names for each in consumer_group(shard).members.values()}
+    assert names == {("clicks",)}
+
+
+def test_the_assignor_that_the_group_agreed_on_stays_in_use(shard: GroupShard) -> None:
+    """A member that has joined and not yet synced must hear of the change, not of an error."""
+    first = shard.send(join_request(protocols=protocols_of(range="views", roundrobin="clicks")))
+    shard.send(join_request(protocols=protocols_of(roundrobin="clicks")))
+    shard.advance(0)
+    old = shard.answer(first)
+    assert old.protocol == "roundrobin"
+
+    consumer_beat(shard, "new")
+
+    assert consumer_group(shard).members[old.member_id].subscribed_topic_names == ("clicks",)
+    request = SyncRequest(
+        group_id="g", member_id=old.member_id, generation=1, protocol="roundrobin"
+    )
+    assert shard.ask(request).error is GroupError.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize(
+    ("subscription", "assignment"),
+    [(b"\0", write_assignment(1, [P0])), (subscription_blob(["clicks"]), b"\0")],
+)
+def test_bytes_that_are_no_consumers_keep_the_group_classic(
+    shard: GroupShard, subscription: bytes, assignment: bytes
+) -> None:
+    token = shard.send(join_request(protocols=(MemberProtocol("range", subscription),)))
+    shard.advance(0)
+    old = shard.answer(token).member_id
+    sync(shard, old, 1, **{old: assignment})
+
+    assert consumer_beat(shard, "new").error is GroupError.GROUP_ID_NOT_FOUND
+    assert beat(shard, old, 1) is None
+
+
+def test_a_partition_that_two_members_claim_is_waited_for_once(shard: GroupShard) -> None:
+    tokens = [shard.send(join_request(owned=[P0, P1])) for _ in range(2)]
+    shard.advance(0)
+    leader = shard.answer(tokens[0]).member_id
+    sync(shard, leader, 1, **{leader: write_assignment(1, [P0])})
+
+    consumer_beat(shard, "new")
+
+    waiting = [each.pending_revocation for each in consumer_group(shard).image.current.values()]
+    assert sorted(map(len, waiting)) == [0, 0, 1]
+
+
 # Members of the classic protocol in a group of the other kind.
+
+
+def test_a_sync_returns_the_version_that_the_member_speaks(shard: GroupShard) -> None:
+    old = mixed(shard)
+    (held,) = consumer_group(shard).image.current_of(old).assigned
+    where = TopicPartition("clicks", held.partition)
+    assert sync(shard, old, 2).assignment == write_assignment(1, [where])
+
+
+def test_a_sync_that_is_refused_is_a_reason_to_join_in_time(shard: GroupShard) -> None:
+    consumer_beat(shard, "new")
+    joined = shard.ask(join_request(rebalance_timeout_ms=1_000))
+    sync(shard, joined.member_id, joined.generation)
+    consumer_beat(shard, "newer")
+    refused = sync(shard, joined.member_id, joined.generation)
+
+    assert refused.error is GroupError.REBALANCE_IN_PROGRESS
+    shard.advance(999)
+    assert joined.member_id in consumer_group(shard).members
+    shard.advance(1)
+    assert joined.member_id not in consumer_group(shard).members
+
+
+def test_a_member_that_is_asked_to_join_has_at_least_a_moment(shard: GroupShard) -> None:
+    consumer_beat(shard, "new")
+    joined = shard.ask(join_request(rebalance_timeout_ms=0))
+    sync(shard, joined.member_id, joined.generation)
+    consumer_beat(shard, "newer")
+    shard.advance(1_000)
+    error = beat(shard, joined.member_id, joined.generation)
+
+    assert error is GroupError.REBALANCE_IN_PROGRESS
+    shard.advance(0)
+    assert joined.member_id in consumer_group(shard).members
+    shard.advance(1)
+    assert joined.member_id not in consumer_group(shard).members
+
+
+def test_a_static_member_may_leave_its_instance_id_out(shard: GroupShard) -> None:
+    old = stable_classic(shard, instance_id="i")
+    consumer_beat(shard, "new")
+    for instance_id in ("i", None):
+        request = HeartbeatRequest(
+            group_id="g", member_id=old, generation=1, instance_id=instance_id
+        )
+        assert shard.ask(request).error is GroupError.REBALANCE_IN_PROGRESS
+
+
+def test_only_other_members_limit_the_choice_of_an_assignor(shard: GroupShard) -> None:
+    """A restarted instance does not have to agree with its former self."""
+    stable_classic(shard, instance_id="i")
+    consumer_beat(shard, "new")
+    other = protocols_of(roundrobin="clicks")
+    stranger = shard.ask(join_request(instance_id="j", protocols=other))
+    restarted = shard.ask(join_request(instance_id="i", protocols=other))
+
+    assert stranger.error is GroupError.INCONSISTENT_GROUP_PROTOCOL
+    assert restarted.error is None
+
+
+def test_the_topics_of_the_first_assignor_count(shard: GroupShard) -> None:
+    consumer_beat(shard, "new")
+    joined = shard.ask(join_request(protocols=protocols_of(range="clicks", roundrobin="views")))
+    member = consumer_group(shard).members[joined.member_id]
+    assert member.subscribed_topic_names == ("clicks",)
 
 
 def test_a_classic_member_may_join_a_consumer_group(shard: GroupShard) -> None:
@@ -411,6 +582,22 @@ def test_the_first_assignor_of_a_member_is_its_own(shard: GroupShard) -> None:
         assert refused.error is GroupError.INCONSISTENT_GROUP_PROTOCOL
 
 
+def test_a_member_that_changes_its_protocol_has_nothing_to_sync(shard: GroupShard) -> None:
+    consumer_beat(shard, "new")
+    joined = shard.ask(join_request(rebalance_timeout_ms=1_000))
+
+    assert consumer_beat(shard, joined.member_id).error is None
+    shard.advance(5_000)
+
+    assert joined.member_id in consumer_group(shard).members
+
+
+def test_a_classic_member_commits_without_knowing_epochs(shard: GroupShard) -> None:
+    old = mixed(shard)
+    reply = commit(shard, member_id=old, generation=2, knows_epochs=False)
+    assert reply.error is None
+
+
 # Downgrade.
 
 
@@ -464,6 +651,39 @@ def test_a_classic_group_knows_what_its_members_hold(shard: GroupShard) -> None:
     assert isinstance(group, ClassicGroup)
     where = TopicPartition("clicks", held.partition)
     assert group.members[old].assignment == write_assignment(1, [where])
+
+
+def test_the_members_of_a_downgraded_group_are_in_the_log(shard: GroupShard) -> None:
+    old = mixed(shard)
+    consumer_beat(shard, "new", epoch=-1)
+
+    restarted = shard.reopened()
+
+    assert beat(restarted, old, 2) is None, "a crash brings back the generation it had"
+
+
+def test_the_first_member_leads_a_downgraded_group(shard: GroupShard) -> None:
+    tokens = [shard.send(join_request()) for _ in range(2)]
+    shard.advance(0)
+    ids = [shard.answer(token).member_id for token in tokens]
+    consumer_beat(shard, "new")
+
+    consumer_beat(shard, "new", epoch=-1)
+
+    again = [shard.send(join_request(id_)) for id_ in reversed(ids)]
+    assert {shard.answer(token).leader for token in again} == {ids[0]}
+
+
+def test_a_downgraded_group_knows_all_assignors_of_its_members(shard: GroupShard) -> None:
+    offered = protocols_of(range="clicks", roundrobin="clicks")
+    old = stable_classic(shard, protocols=offered)
+    consumer_beat(shard, "new")
+    consumer_beat(shard, "new", epoch=-1)
+
+    joining = shard.send(join_request(protocols=protocols_of(roundrobin="clicks")))
+    shard.send(join_request(old, protocols=offered))
+
+    assert shard.answer(joining).protocol == "roundrobin"
 
 
 @pytest.mark.parametrize(("maximum", "expected"), [(1, ClassicGroup), (0, ConsumerGroup)])
@@ -542,6 +762,17 @@ def test_a_restarted_instance_takes_its_place_over_with_the_new_protocol(shard: 
     assert list(group.members) == ["new"]
     request = HeartbeatRequest(group_id="g", member_id=old, generation=1, instance_id="i")
     assert shard.ask(request).error is GroupError.FENCED_INSTANCE_ID
+
+
+def test_an_instance_that_comes_back_with_partitions_gives_them_up_first(
+    shard: GroupShard,
+) -> None:
+    stable_classic(shard, instance_id="i")
+    consumer_beat(shard, "new")
+    joined = shard.ask(join_request(instance_id="i", owned=[P0, P1]))
+
+    assert len(partitions(sync(shard, joined.member_id, joined.generation))) == 1
+    assert consumer_beat(shard, "new", epoch=2).assignment is None
 
 
 def test_an_instance_that_is_another_member_now_is_fenced(shard: GroupShard) -> None:

@@ -177,7 +177,7 @@ def test_a_hop_can_be_encrypted_and_knows_whom_it_trusts(kind: str, certificate:
 def test_a_key_store_that_is_no_pem_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "store.jks").write_bytes(b"\xfe\xed\xfe\xed")
     texts = {"bind": "127.0.0.1", "port": "1", "ssl": "true", "keystore": f"{tmp_path}/store.jks"}
-    with pytest.raises(ConfigError, match="Java's JKS must be converted"):
+    with pytest.raises(ConfigError, match="in Java's own format"):
         make("source", "avro", texts)
 
 

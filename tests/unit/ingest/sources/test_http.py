@@ -1,6 +1,7 @@
 """The HTTP source: requests to events, and the status that it answers with."""
 
 import json
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import pytest
 
 from headrace.ingest.event import Event
 from headrace.ingest.sources.http import HttpSource
+from headrace.testing.readiness import wait_until
 from testkit.sample.ingest_agent import RecordingProcessor, source_alone
 
 HERE = {"bind": "127.0.0.1", "port": "0"}
@@ -69,3 +71,51 @@ def test_http_can_take_the_body_as_one_blob() -> None:
 def test_http_refuses_more_than_it_may_take() -> None:
     with http(maxRequestBytes="10") as (url, _):
         assert post(url, b"x" * 11) == 413
+
+
+def test_http_serves_no_more_connections_than_it_may() -> None:
+    with http(threads="2") as (url, _):
+        port = int(url.rsplit(":", 1)[1].rstrip("/"))
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]
+        for each in idle:
+            each.sendall(b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n")
+
+        def refused() -> bool:
+            try:
+                return post(url, b"[]") == 503
+            except OSError:  # it answers without reading, and closes
+                return True
+
+        wait_until(refused, what="a refusal")
+        for each in idle:
+            each.close()
+        wait_until(lambda: not refused(), what="a free place")
+
+
+def test_http_keeps_no_more_bodies_in_memory_than_it_may() -> None:
+    with http(maxRequestBytes="100", maxBodyBytes="150") as (url, _):
+        port = int(url.rsplit(":", 1)[1].rstrip("/"))
+        with socket.create_connection(("127.0.0.1", port)) as slow:
+            slow.sendall(b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\n[")
+            wait_until(lambda: post(url, b"[]" + b" " * 60) == 503, what="a refusal")
+            assert post(url, b"[]") == 200
+        wait_until(lambda: post(url, b"[]" + b" " * 60) == 200, what="room for the body")
+
+
+def test_http_ends_a_request_that_comes_too_slowly() -> None:
+    with http(requestTimeout="300") as (url, _):
+        port = int(url.rsplit(":", 1)[1].rstrip("/"))
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as slow:
+            slow.sendall(b"POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n")
+            slow.settimeout(0.1)
+            answer = b""
+            for _ in range(600):
+                try:
+                    slow.sendall(b" ")
+                    answer += slow.recv(1000)
+                except TimeoutError:
+                    continue
+                except OSError:
+                    break
+                break
+    assert b" 408 " in answer

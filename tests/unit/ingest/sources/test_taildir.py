@@ -1,6 +1,7 @@
 """TAILDIR: growing, rotated, cut, deleted and renamed files; positions over restarts."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -201,3 +202,69 @@ def test_an_inode_that_was_given_to_another_file_is_noticed(logs: Path) -> None:
     (logs / "app.log").write_text("two, longer\n")  # same inode, another beginning
     with tailing(logs) as tail:
         assert tail.poll() == [b"two, longer"]
+
+
+SAME_START = "#Version: 1.0\n" + "#" * 300 + "\n"
+
+
+def test_a_file_cut_while_the_agent_was_down_is_read_from_its_start_despite_its_header(
+    logs: Path,
+) -> None:
+    """Every file of a web server begins with the same comment; only what follows tells them
+    apart."""
+    (logs / "app.log").write_text(SAME_START + "".join(f"old {n}\n" for n in range(50)))
+    with tailing(logs) as tail:
+        assert len(tail.poll()) == 52
+    (logs / "app.log").write_text(SAME_START + "".join(f"new line {n}\n" for n in range(201)))
+    with tailing(logs) as tail:
+        assert len(tail.poll()) == 203
+
+
+def test_a_file_rewritten_with_the_same_size_is_read_from_its_start(logs: Path) -> None:
+    (logs / "app.log").write_text("old\n")
+    with tailing(logs) as tail:
+        assert tail.poll() == [b"old"]
+        rewrite(logs / "app.log", "new\n")
+        assert tail.poll() == [b"new"]
+    rewrite(logs / "app.log", "sun\n")
+    with tailing(logs) as tail:
+        assert tail.poll() == [b"sun"]
+        assert tail.poll() == []
+
+
+def rewrite(path: Path, text: str) -> None:
+    """Write a file again, in place, at another time: file systems keep times in steps of 4 ms."""
+    before = path.stat().st_mtime_ns
+    path.write_text(text)
+    os.utime(path, ns=(before + 10**9, before + 10**9))
+
+
+def test_a_file_cut_while_it_is_read_is_noticed_between_two_reads(logs: Path) -> None:
+    (logs / "app.log").write_text(SAME_START + "old\n" * 100_000)
+    with tailing(logs) as tail:
+        assert tail.source.poll()
+        (logs / "app.log").write_text(SAME_START + "new\n" * 100_000)
+        assert tail.poll().count(b"new") == 100_000
+
+
+def test_the_checksum_before_the_position_survives_small_batches(logs: Path) -> None:
+    (logs / "app.log").write_text(SAME_START + "".join(f"{n}\n" for n in range(20)))
+    with tailing(logs, batchSize="3") as tail:
+        assert len(tail.poll()) == 22
+    append(logs / "app.log", "20\n")
+    with tailing(logs, batchSize="3") as tail:
+        assert tail.poll() == [b"20"]
+
+
+def test_a_position_file_without_the_checksum_before_the_position_is_read(logs: Path) -> None:
+    (logs / "app.log").write_text("1\n2\n")
+    with tailing(logs) as tail:
+        tail.poll()
+    positions = logs.parent / "positions.json"
+    rows = json.loads(positions.read_text())
+    for row in rows:
+        del row["tail"], row["tailBytes"]
+    positions.write_text(json.dumps(rows))
+    append(logs / "app.log", "3\n")
+    with tailing(logs) as tail:
+        assert tail.poll() == [b"3"]

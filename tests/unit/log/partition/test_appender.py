@@ -7,7 +7,9 @@ from random import Random
 import pytest
 
 from headrace.log.log_directory import LogDirectory
+from headrace.log.partition.loader import load_log
 from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
 from headrace.model.error import (
     BatchTooLarge,
@@ -131,6 +133,23 @@ def test_a_leader_needs_an_epoch(log: PartitionLog) -> None:
         log.append(sample_batch(b"a"), -1)
 
 
+@pytest.mark.parametrize("view", [bytes, memoryview])
+def test_an_append_says_how_many_bytes_the_log_grew_by(
+    log: PartitionLog, view: Callable[[bytes], bytes]
+) -> None:
+    batch = sample_batch(b"a", b"b")
+
+    assert [log.append(view(batch), 0).size_bytes for _ in range(2)] == [len(batch)] * 2
+    assert log.append(view(batch * 3), 0).size_bytes == len(batch) * 3
+    assert log.size_bytes == 5 * len(batch)
+
+
+def test_a_batch_without_a_producer_leaves_none_behind(log: PartitionLog) -> None:
+    log.append(sample_batch(b"a") + sample_batch(b"b"), 0)
+
+    assert log.producer_entries() == []
+
+
 # -- producers -------------------------------------------------------------------------------------
 
 
@@ -169,6 +188,39 @@ def test_all_of_the_last_five_batches_are_known_after_a_clean_stop(open_log: Ope
     assert not log.append(numbered(8), 0).duplicate
 
 
+@pytest.mark.parametrize("rolled", [False, True])
+def test_what_a_snapshot_of_producers_left_out_is_read_from_the_log(
+    log: PartitionLog, disk: CrashDisk, directory: Path, rolled: bool
+) -> None:
+    """A snapshot has the last batch of each producer; four more may be sent again."""
+    log.append(sample_batch(b"x"), 0)
+    if rolled:
+        log.roll()
+    for sequence in range(8):
+        log.append(numbered(sequence), 0)
+        log.append(numbered(sequence, producer_id=8), 0)
+    log.close()
+
+    log, _ = load_log(
+        Storage(disk, ManualClock()),
+        log.partition,
+        directory,
+        log.config,
+        clean=True,
+        recovery_point=17,
+    )
+
+    with pytest.raises(OutOfOrderSequence):
+        log.append(numbered(2), 0)
+    for sequence in range(3, 8):
+        again = log.append(numbered(sequence), 0)
+        assert again.duplicate
+        assert again.base_offset == again.last_offset == 2 * sequence + 1
+    with pytest.raises(OutOfOrderSequence):
+        log.append(numbered(9), 0)
+    assert log.append(numbered(8), 0).base_offset == 17
+
+
 def test_batches_of_an_earlier_epoch_are_not_known_again(open_log: OpenLog) -> None:
     log = open_log()
     log.append(numbered(0), 0)
@@ -202,6 +254,39 @@ def test_sequences_continue_within_one_append(log: PartitionLog) -> None:
             0,
         )
     assert log.log_end_offset == 2
+
+
+def test_a_producer_is_checked_behind_a_batch_of_none(log: PartitionLog) -> None:
+    log.append(numbered(0), 0)
+    with pytest.raises(OutOfOrderSequence):
+        log.append(sample_batch(b"a") + numbered(5), 0)
+    assert log.log_end_offset == 1
+
+
+def test_a_retry_names_the_broker_time_of_the_first_time(
+    open_log: OpenLog, clock: ManualClock
+) -> None:
+    log = open_log(message_timestamp_type="LogAppendTime")
+    first = log.append(numbered(0), 0)
+    clock.advance(5000)
+
+    assert log.append(numbered(0), 0).log_append_time_ms == first.log_append_time_ms
+
+
+def test_a_retry_names_no_broker_time_where_producers_tell_the_time(log: PartitionLog) -> None:
+    log.append(numbered(0), 0)
+
+    assert log.append(numbered(0), 0).log_append_time_ms == -1
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_each_batch_of_an_append_continues_the_one_before(log: PartitionLog, count: int) -> None:
+    log.append(numbered(0), 0)
+
+    log.append(b"".join(numbered(1 + number) for number in range(count)), 0)
+
+    assert log.log_end_offset == 1 + count
+    assert [entry.last_sequence for entry in log.producer_entries()] == [count]
 
 
 def test_an_old_epoch_is_fenced(log: PartitionLog) -> None:
@@ -241,6 +326,33 @@ def test_a_follower_refuses_what_it_has(log: PartitionLog) -> None:
     fill(log, 3)
     with pytest.raises(UnexpectedAppendOffset):
         log.append_as_follower(sample_batch(b"a", base_offset=2, leader_epoch=0))
+
+
+def test_a_follower_knows_the_producers_of_what_it_copies(log: PartitionLog) -> None:
+    batch = sample_batch(b"a", leader_epoch=0, producer_id=1, producer_epoch=0, sequence=0)
+
+    log.append_as_follower(batch)
+
+    assert log.append(batch, 0).duplicate
+
+
+def test_a_follower_copies_a_batch_from_before_there_were_epochs(log: PartitionLog) -> None:
+    log.append_as_follower(sample_batch(b"a", leader_epoch=-1))
+
+    assert log.log_end_offset == 1
+    assert log.epochs.entries == ()
+
+
+def test_a_follower_starts_a_segment_at_the_first_batch_behind_a_jump(log: PartitionLog) -> None:
+    log.append_as_follower(sample_batch(b"a", leader_epoch=0))
+    far = 2**31 + 10
+
+    log.append_as_follower(
+        sample_batch(b"b", base_offset=far, leader_epoch=0)
+        + sample_batch(b"c", base_offset=far + 1, leader_epoch=0)
+    )
+
+    assert [segment.base_offset for segment in log.segments] == [0, far]
 
 
 # -- records that are none -------------------------------------------------------------------------
@@ -345,6 +457,54 @@ def test_a_follower_writes_no_marker_that_it_cannot_read(open_log: OpenLog) -> N
     log.sync()
 
     assert log.log_end_offset == open_log().log_end_offset == 1
+
+
+def control(producer_id: int, rows: bytes) -> bytes:
+    head = build_head(
+        rows,
+        base_offset=1,
+        leader_epoch=0,
+        attributes=CONTROL_BIT | TRANSACTIONAL_BIT,
+        last_offset_delta=0,
+        record_count=1 if rows else 0,
+        producer_id=producer_id,
+        producer_epoch=0,
+    )
+    return head + rows
+
+
+def control_rows(kind: int, value: bytes) -> bytes:
+    """One control record; `kind` is ABORT 0, COMMIT 1, or another that nothing here reads."""
+    key = bytes([0, 0, 0, kind])
+    body = b"\0\0\0" + bytes([2 * len(key)]) + key + bytes([2 * len(value)]) + value + b"\0"
+    return bytes([2 * len(body)]) + body
+
+
+@pytest.mark.parametrize("producer_id", [0, 7])
+def test_a_follower_writes_no_marker_without_the_coordinators_epoch(
+    log: PartitionLog, producer_id: int
+) -> None:
+    log.append_as_follower(sample_batch(b"a", leader_epoch=0))
+
+    with pytest.raises(CorruptBatch):
+        log.append_as_follower(control(producer_id, control_rows(1, b"\0")))
+
+    assert log.log_end_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("producer_id", "rows"),
+    [(7, b""), (7, control_rows(2, b"\0")), (-1, control_rows(1, b"\0"))],
+    ids=["compacted away", "of another kind", "of no producer"],
+)
+def test_a_follower_copies_a_control_batch_that_ends_no_transaction(
+    log: PartitionLog, producer_id: int, rows: bytes
+) -> None:
+    log.append_as_follower(sample_batch(b"a", leader_epoch=0))
+
+    log.append_as_follower(control(producer_id, rows))
+
+    assert log.log_end_offset == 2
 
 
 @pytest.mark.parametrize("loss", [Loss.EVERYTHING, Loss.NOTHING])

@@ -74,6 +74,17 @@ def test_those_who_come_during_a_sync_share_the_next_one(commit: GroupCommit) ->
     assert log.syncs == 2
 
 
+def test_a_request_cannot_be_taken_back(commit: GroupCommit) -> None:
+    log = SlowLog(free=False)
+    waiting = commit.request(log, 0)
+    assert log.entered.wait(_PATIENCE_S)
+
+    assert not waiting.cancel()
+
+    log.gate.set()
+    assert waiting.result(_PATIENCE_S) == 0
+
+
 def test_a_slow_log_does_not_hold_up_another(commit: GroupCommit) -> None:
     slow, quick = SlowLog(free=False), SlowLog()
     waiting = commit.request(slow, 0)

@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from threading import Thread
 
@@ -19,6 +20,7 @@ from headrace.model.error import (
 )
 from headrace.records.batch import iter_batches
 from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.crash_node import Loss
 from testkit.fault.disk_fault import Fault
 from testkit.sample.batch import sample_batch
 from testkit.sample.filled_log import fill
@@ -60,6 +62,90 @@ def test_flush_messages_and_flush_ms_say_when_to_sync(
     fill(log, 1)
     clock.advance(1000)
     assert log.sync_due()
+
+
+def test_flush_ms_counts_from_the_last_sync(open_log: OpenLog, clock: ManualClock) -> None:
+    log = open_log(flush_ms=1000)
+    fill(log, 1)
+    clock.advance(600)
+    log.sync()
+    fill(log, 1)
+    clock.advance(999)
+    assert not log.sync_due()
+    clock.advance(1)
+    assert log.sync_due()
+
+
+def test_what_is_on_disk_needs_no_sync_however_long_it_waits(
+    open_log: OpenLog, clock: ManualClock, disk: CrashDisk
+) -> None:
+    log = open_log(flush_ms=1000)
+    fill(log, 1)
+    log.sync()
+    clock.advance(5000)
+    assert not log.sync_due()
+    before = disk.sync_count
+    log.sync()
+    assert disk.sync_count == before
+
+
+def test_a_flush_with_nothing_new_costs_nothing_unless_it_is_forced(
+    log: PartitionLog, disk: CrashDisk
+) -> None:
+    fill(log, 3)
+    log.roll()
+    fill(log, 3)
+    log.flush()
+    before = disk.calls
+    assert log.flush() == 6
+    assert disk.calls == before
+    log.flush(force=True)
+    assert disk.calls > before
+
+
+def test_a_flush_makes_a_segment_durable_that_was_rolled_since_the_last_one(
+    log: PartitionLog, disk: CrashDisk
+) -> None:
+    fill(log, 3)
+    log.flush()
+    log.roll()
+    log.flush()
+
+    disk.crash(Random(1), loss=Loss.EVERYTHING, chaos=False)
+
+    assert disk.exists(log.segments[1].path)
+
+
+def test_a_flush_makes_the_names_of_new_indexes_durable(open_log: OpenLog, disk: CrashDisk) -> None:
+    log = open_log(index_interval_bytes=0)
+    fill(log, 3)
+    log.sync()
+    log.flush()
+
+    disk.crash(Random(1), loss=Loss.EVERYTHING, chaos=False)
+
+    assert disk.size(log.segments[0].offset_index.path) > 0
+    assert disk.size(log.segments[0].time_index.path) > 0
+
+
+def test_snapshots_that_no_recovery_needs_go_unless_the_log_is_closed(
+    log: PartitionLog, disk: CrashDisk, directory: Path
+) -> None:
+    def snapshots() -> list[int]:
+        names = disk.list(directory)
+        return sorted(int(name[:20]) for name in names if name.endswith(".snapshot"))
+
+    for _ in range(4):
+        fill(log, 1)
+        log.flush()
+    assert snapshots() == [1, 2, 3, 4]
+
+    log.prune_snapshots(3)
+    assert snapshots() == [2, 3, 4]
+
+    log.close()
+    log.prune_snapshots(4)
+    assert snapshots() == [2, 3, 4]
 
 
 def test_rolling_twice_syncs_the_first(log: PartitionLog, disk: CrashDisk) -> None:

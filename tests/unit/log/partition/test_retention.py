@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from headrace.log.partition.retention import deletable_segments
+from headrace.log.partition.retention import DeletableSegments, deletable_segments
 from headrace.model.topic_config import LogConfig
 
 
@@ -26,6 +26,23 @@ def count(config: LogConfig, *, now_ms: int = 3000, start: int = 0, watermark: i
 
 def test_without_limits_all_stay() -> None:
     assert count(LogConfig(retention_ms=-1, retention_bytes=-1)) == 0
+
+
+def test_without_limits_no_reason_lets_one_go() -> None:
+    for config in (
+        LogConfig(retention_ms=-1, retention_bytes=-1),
+        LogConfig(cleanup_policy=("compact",), retention_ms=0, retention_bytes=0),
+    ):
+        found = deletable_segments(PIECES, config, log_start=0, high_watermark=30, now_ms=9000)
+        assert found == DeletableSegments(by_start=0, by_time=0, by_size=0)
+
+
+def test_time_zero_is_a_time() -> None:
+    pieces = [Piece(0, 10, 100, 0, modified_ms=2000), Piece(10, 20, 100, 2000)]
+    found = deletable_segments(
+        pieces, LogConfig(retention_ms=500), log_start=0, high_watermark=20, now_ms=2000
+    )
+    assert found.by_time == 1
 
 
 def test_segments_go_when_their_newest_record_is_too_old() -> None:
@@ -55,6 +72,8 @@ def test_the_active_segment_may_go_as_well() -> None:
 def test_segments_go_while_the_rest_is_still_large_enough() -> None:
     config = LogConfig(retention_ms=-1, retention_bytes=150)
     assert count(config) == 1
+    assert count(LogConfig(retention_ms=-1, retention_bytes=200)) == 1
+    assert count(LogConfig(retention_ms=-1, retention_bytes=201)) == 0
     assert count(LogConfig(retention_ms=-1, retention_bytes=300)) == 0
     assert count(LogConfig(retention_ms=-1, retention_bytes=0)) == 3
 

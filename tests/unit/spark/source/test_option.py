@@ -33,12 +33,12 @@ def test_names_are_case_insensitive() -> None:
     assert found.include_headers
 
 
-def test_defaults_are_the_connectors() -> None:
+def test_defaults_are_the_connectors_but_for_the_isolation() -> None:
     found = options()
 
     assert found.fail_on_data_loss
     assert not found.include_headers
-    assert not found.read_committed
+    assert found.read_committed
     assert found.starting is None
     assert found.max_delay_ms == 15 * 60_000
     assert (found.fetch_retries, found.fetch_retry_ms) == (3, 10)
@@ -211,6 +211,7 @@ def test_progress_goes_to_a_group_named_after_what_is_read() -> None:
 
 def test_isolation_is_kafkas() -> None:
     assert options(**{"kafka.isolation.level": "read_committed"}).read_committed
+    assert not options(**{"kafka.isolation.level": "read_uncommitted"}).read_committed
     with pytest.raises(ConfigError, match=r"kafka\.isolation\.level cannot be 'committed'"):
         options(**{"kafka.isolation.level": "committed"})
 

@@ -37,6 +37,7 @@ def test_a_history_without_fault_passes():
         ),
         ("undelivered", lambda h: h.deliver("g", "a", 0, 0), final("a", "b")),
         ("aborted read", lambda h: [h.abort(["b"]), h.deliver("g", "b", 0, 1)], final("a")),
+        ("lost write", lambda h: [h.acknowledge("x", 0, None)], final("a", "b", "c")),
         (
             "unseen",
             lambda h: [h.poll("r", "a", 0, 0), h.poll("r", "c", 0, 2)],

@@ -44,8 +44,12 @@ def test_what_no_test_should_notice_stays():
     unseen = [
         'log.info("opened", count=1)\n',
         "assert a < 3\n",
+        "a = zip(b, c, strict=True)\n",
         "def f(a: int = 3) -> None: ...\n",
         "class A:\n    a: int = 3\n",
+        "class A:\n    a: int = 3 * MINUTE\n",
+        "class A:\n    a: int = -1\n",
+        "_LIMITS: Final = {'a': 3}\n",
         "_LIMIT_BYTES = 3 * 1024\n",
         'class A:\n    __slots__ = ("a" * 2,)\n',
         "def f() -> None:\n    '''1 < 2'''\n",

@@ -1,0 +1,144 @@
+"""Sends a flow to a cluster that runs its driver too: `headrace flow run --deploy-mode cluster`.
+
+Spark's own `spark-submit` does it. The driver inside the cluster is this command line again, with
+the same program and arguments: what `headrace flow run` does here, it does there.
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from headrace.cli.flow.pack import PYTHON, UNPACKED
+from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
+from headrace.flow.error import FlowError
+from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE
+from headrace.model.error import ConfigError
+
+_LOGIN = "client.properties"
+_PROGRAM_FILES = (".py", ".yaml", ".yml", ".properties")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What `spark-submit` is called with.
+
+    Attributes:
+        program: as the user wrote it; a file is shipped and found by its name.
+        arguments: of `headrace flow run`, after the program.
+        settings: of Spark.
+        login: settings of the clients of the brokers. They may hold a password, so they are
+            shipped in a file: a command line is seen by everyone on the machine.
+    """
+
+    name: str
+    program: str
+    master: str
+    arguments: Sequence[str]
+    settings: Mapping[str, str]
+    login: Mapping[str, str] = field(default_factory=dict)
+
+    def command(self, home: Path, folder: Path) -> list[str]:
+        """Return the command.
+
+        Args:
+            home: of Spark.
+            folder: for a file to ship; only this user may read it.
+
+        Raises:
+            ConfigError: this master does not run drivers written in Python.
+        """
+        if self.master != "yarn":
+            raise ConfigError(
+                f"--deploy-mode cluster is for --master yarn, not {self.master}: on Kubernetes use"
+                " the manifest of docs/clusters.md; a standalone master runs no driver in Python"
+            )
+        program, files = self._shipped()
+        settings = {
+            # The driver has no home folder in its container.
+            f"spark.yarn.appMasterEnv.{FOLDER_VARIABLE}": "./flows",
+            **self.settings,
+        }
+        if self.login:
+            settings[f"spark.yarn.appMasterEnv.{CLIENT_CONFIG_VARIABLE}"] = _LOGIN
+            files.append(str(_write_login(folder / _LOGIN, self.login)))
+        return [
+            str(home / "bin" / "spark-submit"),
+            *("--master", self.master, "--deploy-mode", "cluster", "--name", self.name),
+            *(word for key, value in settings.items() for word in ("--conf", f"{key}={value}")),
+            *(("--files", ",".join(files)) if files else ()),
+            _main_file(),
+            *("flow", "run", program, "--verbose", *self.arguments),
+        ]
+
+    def _shipped(self) -> tuple[str, list[str]]:
+        """Return the program as the driver finds it, and the files to ship."""
+        where, colon, name = self.program.rpartition(":")
+        path = Path(where if colon and not self.program.endswith(_PROGRAM_FILES) else self.program)
+        if path.suffix not in _PROGRAM_FILES:
+            return self.program, []
+        return (f"{path.name}:{name}" if str(path) == where else path.name), [str(path.resolve())]
+
+
+def _write_login(path: Path, login: Mapping[str, str]) -> Path:
+    lines = (f"{key}={value}".replace("\\", "\\\\") + "\n" for key, value in login.items())
+    path.touch(mode=0o600)
+    path.write_text("".join(lines))
+    return path
+
+
+def _main_file() -> str:
+    """Return the file of the command line, which imports this one."""
+    found = find_spec("headrace.cli.main")
+    assert found is not None
+    assert found.origin is not None
+    return found.origin
+
+
+def environment_settings(archive: str | None, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that ship a packed environment and start its Python everywhere.
+
+    Args:
+        archive: a file of `headrace flow pack`, or a URI of one; None ships none.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
+    if archive is None:
+        return {}
+    if "://" not in archive and not Path(archive).is_file():
+        raise ConfigError(f"there is no {archive}: make it with headrace flow pack -o {archive}")
+    others = [each for each in (settings.get("spark.archives"),) if each]
+    return {
+        "spark.archives": ",".join([f"{archive}#{UNPACKED}", *others]),
+        "spark.pyspark.python": PYTHON,
+    }
+
+
+def spark_home() -> Path:
+    """Return the folder of Spark's programs: SPARK_HOME, or that of the installed PySpark."""
+    import pyspark
+
+    configured = os.environ.get("SPARK_HOME")
+    return Path(configured) if configured else Path(pyspark.__file__).parent
+
+
+def submit(submission: Submission) -> None:
+    """Run `spark-submit`, and return when it ends: by default when the flow does.
+
+    Raises:
+        FlowError: it failed; its output says why.
+    """
+    home = spark_home()
+    environment = {**os.environ, "SPARK_HOME": str(home)}
+    with tempfile.TemporaryDirectory(prefix="headrace-submit-") as folder:
+        command = submission.command(home, Path(folder))
+        ended = subprocess.run(command, env=environment, check=False)  # noqa: S603
+    if ended.returncode != 0:
+        raise FlowError(
+            f"{submission.name} failed in the cluster (spark-submit ended with"
+            f" {ended.returncode}): the container's log says why"
+        )

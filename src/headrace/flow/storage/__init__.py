@@ -1,0 +1,1 @@
+"""Folders that a flow keeps files in, on any file system that Spark reaches."""

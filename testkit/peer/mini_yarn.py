@@ -1,0 +1,218 @@
+"""A real YARN with its HDFS: a ResourceManager, NodeManagers, a name node, a data node."""
+
+import os
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
+
+import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway
+
+from testkit.peer.hadoop_jars import HADOOP_JARS
+from testkit.peer.java import SHORT_RUN, find_java
+from testkit.peer.java_process import JavaProcess
+from testkit.peer.yarn_jars import YARN_JARS
+
+# Spark's own gateway between Python and Java starts the clusters, so no Java source is compiled
+# and a machine with a Java for running programs is enough.
+_GATEWAY = "py4j.GatewayServer"
+_GREETING = re.compile(r"^(\d+)\r?\n(\S+)\r?\n")
+_SPARK_JARS = ("slf4j-api", "log4j-slf4j2-impl", "log4j-1.2-api", "log4j-api", "log4j-core", "py4j")
+_LOG_SETTINGS = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n
+"""
+_CLIENT_SETTINGS = (
+    "yarn.resourcemanager.address",
+    "yarn.resourcemanager.scheduler.address",
+    "yarn.resourcemanager.webapp.address",
+    "yarn.resourcemanager.am.max-attempts",
+)
+NODE_MEMORY_MB = 4096
+
+
+class Container(NamedTuple):
+    """The Java process of a container: `master` is the application's first, with its driver in
+    cluster mode."""
+
+    pid: int
+    container_id: str
+    master: bool
+
+
+class MiniYarn(JavaProcess):
+    """Hadoop's own clusters for tests, all servers in one Java process, until the block ends.
+
+    Containers are processes of their own, as on any YARN, with the tests' user. What is left of
+    them at the end is killed.
+
+    Example:
+        with MiniYarn(tmp_path) as yarn:
+            spark_submit("--master", "yarn", environment=yarn.environment)
+
+    Attributes:
+        conf: the folder for HADOOP_CONF_DIR and YARN_CONF_DIR.
+    """
+
+    NAME = "YARN"
+    START_SECONDS = 180.0
+
+    def __init__(self, folder: Path, *, nodes: int = 2, master_attempts: int = 2) -> None:
+        super().__init__(folder)
+        self._master_attempts = master_attempts
+        self.conf = folder / "conf"
+        self._nodes = nodes
+        self._namenode_port = 0
+
+    @property
+    def hdfs(self) -> str:
+        """The URI of the file system's root, without a slash at its end."""
+        return f"hdfs://127.0.0.1:{self._namenode_port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client of the cluster needs in its environment."""
+        return {"HADOOP_CONF_DIR": str(self.conf), "YARN_CONF_DIR": str(self.conf)}
+
+    def start(self) -> None:
+        """Return when HDFS takes files and every NodeManager has registered.
+
+        Raises:
+            ServerFailed: with the last lines of its log.
+        """
+        super().start()
+        greeting = _GREETING.match(self.log)
+        assert greeting is not None
+        gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(
+                port=int(greeting.group(1)),
+                auth_token=greeting.group(2),
+                enable_memory_management=False,  # the clusters outlive this connection
+            )
+        )
+        try:
+            self._form(gateway.jvm)
+        except Exception as error:
+            raise self._failed(f"did not form a cluster: {error}") from error
+        finally:
+            gateway.close()
+
+    def kill(self) -> None:
+        super().kill()
+        for each in self._processes():
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
+    def containers(self) -> list[Container]:
+        """Return the Java processes of all containers, the oldest container first."""
+        found = []
+        for pid in self._processes():
+            with suppress(OSError):
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if not command[0].endswith(b"/java"):
+                    continue
+                variables = _environment(pid)
+                master = any(b"ApplicationMaster" in word for word in command)
+                master = master or any(b"ExecutorLauncher" in word for word in command)
+                found.append(Container(pid, variables["CONTAINER_ID"], master))
+        return sorted(found, key=lambda each: each.container_id)
+
+    def container_logs(self) -> str:
+        """Return what containers wrote, for the message of a test that failed."""
+        parts = []
+        for path in sorted(self.folder.rglob("container_*/std*")):
+            text = path.read_text(errors="replace")
+            parts.append(f"--- {path.parent.name}/{path.name}\n{text[-6000:]}")
+        return "\n".join(parts)
+
+    def _processes(self) -> Iterator[int]:
+        """Yield the processes of this cluster's containers."""
+        mine = str(self.folder)
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with suppress(OSError):
+                    if mine in _environment(int(entry.name)).get("LOCAL_DIRS", ""):
+                        yield int(entry.name)
+
+    def _command(self) -> Sequence[str]:
+        self.conf.mkdir(parents=True, exist_ok=True)
+        (self.conf / "log4j2.properties").write_text(_LOG_SETTINGS)
+        jars = Path(pyspark.__file__).parent / "jars"
+        logging = [str(jar) for name in _SPARK_JARS for jar in jars.glob(f"{name}-[0-9]*.jar")]
+        peers = [HADOOP_JARS.find().classpath, YARN_JARS.find().classpath]
+        java = find_java()
+        options = [*SHORT_RUN, "-Xmx640m", f"-Djava.io.tmpdir={self.folder}"]
+        return [
+            *("env", f"JAVA_HOME={java.path.resolve().parent.parent}"),
+            *java.command(
+                _GATEWAY,
+                ["--enable-auth", "0"],
+                classpath=":".join([str(self.conf), *logging, *peers]),
+                options=options,
+            ),
+        ]
+
+    def _is_up(self) -> bool:
+        return _GREETING.match(self.log) is not None
+
+    def _form(self, jvm: Any) -> None:
+        conf = jvm.org.apache.hadoop.yarn.conf.YarnConfiguration()
+        for key, value in self._settings().items():
+            conf.set(key, value)
+        hdfs = jvm.org.apache.hadoop.hdfs.MiniDFSCluster
+        started = hdfs.Builder(conf).numDataNodes(1).build()
+        started.waitActive()
+        self._namenode_port = started.getNameNodePort()
+        conf.set("fs.defaultFS", self.hdfs)
+        yarn = jvm.org.apache.hadoop.yarn.server.MiniYARNCluster("yarn", self._nodes, 1, 1)
+        yarn.init(conf)
+        yarn.start()
+        if not yarn.waitForNodeManagersToConnect(int(self.START_SECONDS * 1000)):
+            raise TimeoutError("its NodeManagers did not register")
+        self._write_site("core-site.xml", {"fs.defaultFS": self.hdfs})
+        settings = yarn.getConfig()
+        self._write_site("yarn-site.xml", {name: settings.get(name) for name in _CLIENT_SETTINGS})
+
+    def _write_site(self, file: str, settings: dict[str, str]) -> None:
+        """Write what a client knows of the cluster, as an operator hands it out."""
+        properties = "".join(
+            f"<property><name>{name}</name><value>{escape(value)}</value></property>\n"
+            for name, value in settings.items()
+        )
+        (self.conf / file).write_text(f"<configuration>\n{properties}</configuration>\n")
+
+    def _settings(self) -> dict[str, str]:
+        queue = "yarn.scheduler.capacity"
+        return {
+            "hdfs.minidfs.basedir": str(self.folder / "data"),
+            "hadoop.tmp.dir": str(self.folder / "tmp"),
+            "hadoop.security.authentication": "simple",
+            f"{queue}.root.queues": "default",
+            f"{queue}.root.default.capacity": "100",
+            # Masters may take all: there are few containers, and each is small.
+            f"{queue}.maximum-am-resource-percent": "1.0",
+            "yarn.resourcemanager.am.max-attempts": str(self._master_attempts),
+            "yarn.scheduler.minimum-allocation-mb": "128",
+            "yarn.nodemanager.resource.memory-mb": str(NODE_MEMORY_MB),
+            "yarn.nodemanager.vmem-check-enabled": "false",
+            "yarn.nodemanager.pmem-check-enabled": "false",
+            # A test machine's disk may be nearly full; YARN would take its nodes away.
+            "yarn.nodemanager.disk-health-checker.enable": "false",
+            # Every node hears of a container at once instead of within a second.
+            "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "100",
+            "yarn.nodemanager.delete.debug-delay-sec": "600",
+        }
+
+
+def _environment(pid: int) -> dict[str, str]:
+    text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+    pairs = (variable.partition("=") for variable in text.split("\0"))
+    return {name: value for name, _, value in pairs}

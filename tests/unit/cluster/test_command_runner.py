@@ -1,0 +1,212 @@
+"""What a runner reads again, and when: after conflicts, refusals and commits that may be done."""
+
+import pytest
+
+from headrace.cluster.command_runner import _COMMIT_BYTES, _WRITE_BYTES, CommandRunner, _pieces
+from headrace.cluster.entity import encode_entity, entity_path
+from headrace.cluster.rejection import ClusterError, Rejection
+from headrace.cluster.state import Put, Remove
+from headrace.cluster.store import CreateNode, DeleteNode, Node, UpdateNode
+from headrace.cluster.topic import PartitionRecord, TopicRecord, random_topic_id
+from headrace.cluster.topic_life import life_path
+from headrace.model.error import StorageError, VersionConflict
+from headrace.model.ids import BrokerId
+from testkit.simulation.memory_store import Ensemble, MemoryStore
+
+
+class CountingStore(MemoryStore):
+    """Counts how often a kind of entity was read as a whole."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__(ensemble)
+        self.loads = 0
+
+    def scan(self, kind: str) -> list[Node]:
+        self.loads += kind == TopicRecord.KIND
+        return super().scan(kind)
+
+
+def topic(name: str) -> TopicRecord:
+    partitions = (PartitionRecord.on([BrokerId(1)]),)
+    return TopicRecord(name=name, topic_id=random_topic_id(), partitions=partitions)
+
+
+@pytest.fixture
+def store() -> CountingStore:
+    return CountingStore(Ensemble())
+
+
+@pytest.fixture
+def runner(store: CountingStore) -> CommandRunner:
+    return CommandRunner(store)
+
+
+def put(runner: CommandRunner, record: TopicRecord) -> None:
+    runner.run(lambda: record, lambda decided: [Put(decided)])
+
+
+def create_elsewhere(store: CountingStore, record: TopicRecord) -> None:
+    other = MemoryStore(store.ensemble)
+    other.commit(
+        [CreateNode(life_path(record), b""), CreateNode(entity_path(record), encode_entity(record))]
+    )
+
+
+def test_what_was_there_at_the_start_is_no_change(store: CountingStore) -> None:
+    create_elsewhere(store, topic("a"))
+
+    runner = CommandRunner(store)
+
+    assert list(runner.state.topics) == ["a"]
+    assert runner.take_changes() == []
+
+
+def test_each_change_is_taken_once(runner: CommandRunner) -> None:
+    record = topic("a")
+    put(runner, record)
+
+    assert runner.take_changes() == [Put(record)]
+    assert runner.take_changes() == []
+    runner.run(lambda: record, lambda decided: [Remove(decided)])
+    assert runner.take_changes() == [Remove(record)]
+
+
+def test_a_plain_command_reads_nothing_again(runner: CommandRunner, store: CountingStore) -> None:
+    before = store.loads
+    put(runner, topic("a"))
+    assert store.loads == before
+
+
+def test_after_a_commit_that_may_be_done_everything_is_read_once(
+    runner: CommandRunner, store: CountingStore
+) -> None:
+    def cut() -> None:
+        raise StorageError("the connection is cut")
+
+    store.after = cut
+    with pytest.raises(StorageError):
+        put(runner, topic("a"))
+    store.after = lambda: None
+    before = store.loads
+
+    put(runner, topic("b"))
+    put(runner, topic("c"))
+
+    assert list(runner.state.topics) == ["a", "b", "c"]
+    assert store.loads == before + 1
+
+
+def test_a_refusal_is_decided_again_on_what_the_store_holds(
+    runner: CommandRunner, store: CountingStore
+) -> None:
+    refused = Rejection(ClusterError.UNKNOWN_TOPIC_OR_PARTITION, "not there")
+    create_elsewhere(store, topic("a"))
+
+    decided = runner.run(lambda: runner.state.topics.get("a") or refused, lambda _: ())
+
+    assert decided is runner.state.topics["a"]
+
+
+def test_after_a_conflict_a_refusal_stands(runner: CommandRunner, store: CountingStore) -> None:
+    """The conflict has read everything already."""
+    record = topic("a")
+    refused = Rejection(ClusterError.TOPIC_ALREADY_EXISTS, "there already")
+    create_elsewhere(store, record)
+    before = store.loads
+
+    decided = runner.run(
+        lambda: refused if "a" in runner.state.topics else record,
+        lambda each: [Put(each)] if isinstance(each, TopicRecord) else [],
+    )
+
+    assert decided is refused
+    assert store.loads == before + 1
+
+
+def test_a_topic_that_goes_while_it_is_read_is_gone(
+    runner: CommandRunner, store: CountingStore
+) -> None:
+    """Its second node is looked at after the first: both were deleted in between."""
+    record = topic("a")
+    create_elsewhere(store, record)
+    reads = []
+
+    def delete_before_the_second_read() -> None:
+        reads.append(1)
+        if len(reads) == 2:
+            nodes = store.ensemble.nodes
+            for path in (entity_path(record), life_path(record)):
+                nodes.pop(path, None)
+
+    store.before = delete_before_the_second_read
+    runner.catch_up([entity_path(record)])
+
+    assert runner.state.topics == {}
+
+
+def test_a_node_that_another_broker_changed_is_read(
+    runner: CommandRunner, store: CountingStore
+) -> None:
+    record = topic("a")
+    create_elsewhere(store, record)
+    runner.catch_up([entity_path(record)])
+    assert runner.state.topics == {"a": record}
+
+    other = MemoryStore(store.ensemble)
+    other.commit([DeleteNode(entity_path(record), 0), DeleteNode(life_path(record), 0)])
+    runner.catch_up([entity_path(record)])
+    runner.catch_up([entity_path(record)])
+
+    assert runner.state.topics == {}
+    assert runner.take_changes() == [Put(record), Remove(record)]
+
+
+def test_a_runner_that_always_loses_gives_up(runner: CommandRunner, store: CountingStore) -> None:
+    record = topic("a")
+    put(runner, record)
+    other = MemoryStore(store.ensemble)
+
+    def decide() -> TopicRecord:
+        node = store.ensemble.nodes[entity_path(record)]
+        other.commit([UpdateNode(node.path, node.data, node.version)])
+        return record
+
+    with pytest.raises(VersionConflict, match="try again"):
+        runner.run(decide, lambda decided: [Put(decided)])
+
+
+# Commits that a packet of ZooKeeper's can carry.
+
+
+def write_of(size: int) -> CreateNode:
+    """Return a write that counts as `size` bytes."""
+    return CreateNode("/topics/a", b"." * (size - _WRITE_BYTES))
+
+
+def test_writes_are_cut_into_as_few_commits_as_fit() -> None:
+    part = _COMMIT_BYTES // 5 * 2
+    assert _pieces([write_of(part)] * 5) == [(0, 2), (2, 4), (4, 5)]
+
+
+@pytest.mark.parametrize(("more", "pieces"), [(0, [(0, 2), (2, 4)]), (1, [(0, 1), (1, 3), (3, 4)])])
+def test_a_commit_may_be_full_to_the_last_byte(more: int, pieces: list[tuple[int, int]]) -> None:
+    half = _COMMIT_BYTES // 2
+    sizes = (half + more, _COMMIT_BYTES - half, half, _COMMIT_BYTES - half)
+    assert _pieces([write_of(size) for size in sizes]) == pieces
+
+
+def test_every_commit_has_the_same_limit() -> None:
+    half = _COMMIT_BYTES // 2
+    sizes = (half, _COMMIT_BYTES - half, half + 1, _COMMIT_BYTES - half)
+    assert _pieces([write_of(size) for size in sizes]) == [(0, 2), (2, 3), (3, 4)]
+
+
+def test_a_write_that_is_too_large_goes_alone_and_none_make_no_commit() -> None:
+    large = write_of(_COMMIT_BYTES * 2)
+    assert _pieces([large, large]) == [(0, 1), (1, 2)]
+    assert _pieces([]) == []
+
+
+def test_deletions_count_too() -> None:
+    deletions = [DeleteNode("/topics/a", 0)] * (_COMMIT_BYTES // _WRITE_BYTES + 1)
+    assert len(_pieces(deletions)) == 2
