@@ -17,7 +17,8 @@ read. The shard is lost: it changes nothing and answers nothing from then on. A 
 such a failure: the log made sure that nothing was kept.
 Rule 5: a shard that was lost because other replicas did not have its records in time, while this
 broker goes on leading, is loaded again: the log has what counts. By itself, since transactions of
-producers that are gone must end, too.
+producers that are gone must end, too. Not before every record of the log is committed: another
+broker may lead by now, without the last decisions, and must not find markers of them.
 """
 
 import asyncio
@@ -139,8 +140,11 @@ class TransactionShard:
 
     @property
     def reloadable(self) -> bool:
-        """Whether only other replicas caused the loss: the log has what counts (rule 5)."""
-        return self.lost and self._uncommitted and not self.partition.resigned
+        """Whether only other replicas caused the loss, and have all records now (rule 5)."""
+        partition = self.partition
+        if not self.lost or not self._uncommitted or partition.resigned or partition.stranded:
+            return False
+        return partition.log.high_watermark >= partition.log.log_end_offset
 
     def hand_over(self, decide: Decide) -> "asyncio.Future[object]":
         """Let the registry decide. Without group commit the reply is done on return.
@@ -203,8 +207,14 @@ class TransactionShard:
             self._uncommitted = isinstance(error, NotEnoughReplicasAfterAppend | NotLeader)
             self.lose()
             if self._uncommitted:
-                self._host.loop.call_later(_RELOAD_SECONDS, self._reload, self)
+                self._host.loop.call_later(_RELOAD_SECONDS, self._try_reload)
         _release(self.registry.reject(effects, self._now_ms).replies)
+
+    def _try_reload(self) -> None:
+        if self.reloadable:
+            self._reload(self)
+        elif not self.partition.resigned and not self.partition.log.closed:
+            self._host.loop.call_later(_RELOAD_SECONDS, self._try_reload)
 
     def _when_synced(
         self,

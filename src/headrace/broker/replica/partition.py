@@ -223,7 +223,7 @@ class Partition:
         transaction_version: int = 0,
     ) -> Appended:
         """End a producer's transaction here."""
-        if self.resigned:
+        if self.resigned or self.stranded:
             raise NotLeader(f"this broker does not lead {self.name} any more")
         appended = self.log.append_marker(
             producer_id,

@@ -8,10 +8,12 @@ import pytest
 from headrace.broker.broker import Broker
 from headrace.broker.coordinator import transaction_shard
 from headrace.broker.replica.partition import Partition
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.error import HeadraceError, NotEnoughReplicasAfterAppend, NotLeader
+from headrace.model.ids import TopicPartition
 from headrace.testing.local_broker import local_broker
 from headrace.transactions.error import TransactionError
-from headrace.transactions.message import InitProducerId
+from headrace.transactions.message import AddPartitions, EndTransaction, InitProducerId
 
 NONE = TransactionError.NONE
 IDS = ("a", "b")
@@ -69,3 +71,93 @@ def test_a_shard_that_lost_several_changes_at_once_is_loaded_again(
                     await asyncio.sleep(0.001)
 
     asyncio.run(main())
+
+
+def test_a_coordinator_that_is_cut_off_writes_no_marker_of_what_it_could_not_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction_shard, "_RELOAD_SECONDS", 0.01)
+
+    async def main() -> None:
+        settings = {
+            "log.flush.interval.messages": "1",
+            "transaction.state.log.num.partitions": "1",
+        }
+        async with local_broker(tmp_path, settings=settings) as server:
+            broker = server.broker
+            await broker.controller.create_topics(
+                [TopicToCreate(name="d", partitions=1, replication_factor=1)]
+            )
+            begun = await begin(broker, "a", TopicPartition("d", 0))
+            topic = broker.topics.by_name("d")
+            assert topic is not None
+            data = topic.partitions[0]
+            assert data is not None
+            shard = broker.transactions._shards[0].partition
+
+            assert await end_while_cut_off(broker, shard, begun) is not NONE
+            reloads = [0]
+            tried = transaction_shard.TransactionShard.reloadable
+            monkeypatch.setattr(
+                transaction_shard.TransactionShard,
+                "reloadable",
+                property(lambda self: counted(reloads, tried.fget(self))),  # type: ignore[misc]
+            )
+            async with asyncio.timeout(10):
+                while reloads[0] < 3:
+                    await asyncio.sleep(0.001)
+            assert data.log.log_end_offset == 0
+
+            shard.set_stranded(False)
+            async with asyncio.timeout(10):
+                while data.log.log_end_offset == 0:
+                    await asyncio.sleep(0.001)
+            assert data.log.log_end_offset == 1
+
+    asyncio.run(main())
+
+
+def counted(counts: list[int], value: bool) -> bool:
+    counts[0] += 1
+    return value
+
+
+async def begin(broker: Broker, name: str, place: TopicPartition) -> EndTransaction:
+    """Begin a transaction with one partition, and return the request that commits it."""
+    event = InitProducerId(transactional_id=name, timeout_ms=60_000)
+    made = await broker.transactions.init_producer_id(event)
+    added = AddPartitions(
+        transactional_id=name,
+        producer_id=made.producer_id,
+        producer_epoch=made.producer_epoch,
+        partitions=frozenset([place]),
+    )
+    assert (await broker.transactions.add_partitions(added)).error is NONE
+    return EndTransaction(
+        transactional_id=name,
+        producer_id=made.producer_id,
+        producer_epoch=made.producer_epoch,
+        commit=True,
+    )
+
+
+async def end_while_cut_off(
+    broker: Broker, shard: Partition, request: EndTransaction
+) -> TransactionError:
+    """Append the decision, and let its broker be cut off before the other replicas have it."""
+    waiting: list[asyncio.Future[object]] = []
+
+    def wait(partition: Partition, end: int) -> "asyncio.Future[object]":
+        waiting.append(broker.loop.create_future())
+        return waiting[-1]
+
+    kept = broker.when_synced
+    broker.when_synced = wait  # type: ignore[method-assign]
+    asked = asyncio.create_task(broker.transactions.end_transaction(request))
+    async with asyncio.timeout(10):
+        while not waiting:
+            await asyncio.sleep(0.001)
+    broker.when_synced = kept  # type: ignore[method-assign]
+    shard.set_stranded(True)
+    waiting[0].set_exception(NotLeader("this broker is cut off"))
+    return (await asked).error
