@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from headrace.config.properties import read_properties
+from headrace.config.properties import VARIABLE, read_properties
+from headrace.model.error import ConfigError
 
 CLIENT_CONFIG_VARIABLE: Final = "HEADRACE_CLIENT_CONFIG"
 
@@ -19,11 +20,17 @@ def configured_client(environment: Mapping[str, str] | None = None) -> dict[str,
     """Return the settings of the file that `$HEADRACE_CLIENT_CONFIG` names; none without it.
 
     Raises:
-        ConfigError: the file cannot be read.
+        ConfigError: the file cannot be read, or names an environment variable that is not set.
     """
     variables = os.environ if environment is None else environment
     path = variables.get(CLIENT_CONFIG_VARIABLE)
     if not path:
         return {}
+    for key, entry in read_properties(Path(path), {}).items():
+        for name in VARIABLE.findall(entry.value):
+            if name not in variables:
+                raise ConfigError(
+                    f"{path}: {key} names the environment variable {name}, which is not set"
+                )
     entries = read_properties(Path(path), variables)
     return {key: each.value.strip() for key, each in entries.items()}

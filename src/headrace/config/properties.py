@@ -15,7 +15,7 @@ from pathlib import Path
 from headrace.model.error import ConfigError
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_.]*)\}")
+VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_.]*)\}")
 _SPACE = " \t\f"
 # Far more than people write by hand: a larger file is no configuration.
 MAX_BYTES = 8 * 1024 * 1024
@@ -87,7 +87,7 @@ def parse_properties(text: str, environment: Mapping[str, str]) -> dict[str, Pro
     entries: dict[str, PropertyEntry] = {}
     for number, line in _logical_lines(text):
         key, value, _ = _split(line)
-        entries[key] = PropertyEntry(_VARIABLE.sub(resolve, value), number)
+        entries[key] = PropertyEntry(VARIABLE.sub(resolve, value), number)
     return entries
 
 

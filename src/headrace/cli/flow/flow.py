@@ -23,7 +23,8 @@ from headrace.cli.terminal.option import (
     TracebackOption,
     VerboseOption,
     bootstrap_servers,
-    kafka_pairs,
+    kafka_login,
+    kafka_names,
 )
 from headrace.cli.terminal.output import print_fields, print_json, print_rows
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
@@ -88,7 +89,6 @@ Examples:
 
 Every machine needs the Python that the environment was created with, at the same path.
 """
-_KAFKA = "kafka."
 _STOP_SECONDS = 90.0
 _REBALANCE_SECONDS = 120.0
 _POLL_SECONDS = 0.1
@@ -147,7 +147,7 @@ def run(
     if audit is not None:
         pairs = [*(pairs or ()), f"audit={'on' if audit else 'off'}"]
     loaded, given = _load(program, brokers, pairs, filter_file, create_topics=create_topics)
-    from headrace.cli.flow.flow_run import RunOptions, log_file
+    from headrace.cli.flow.flow_run import RunOptions
     from headrace.cli.flow.submit import environment_settings
 
     shipped = environment_settings(environment, loaded.plan.settings)
@@ -162,10 +162,11 @@ def run(
         master="local[*]" if local else master,
         seconds=seconds,
         once=available_now,
-        spark_log=None if batch else log_file(location, loaded.plan.name),
         verbose=verbose,
         traceback=traceback,
     )
+    if not batch:
+        options = options.with_spark_log(loaded.plan.name)
     if create_topics:
         _create_topics(loaded.plan, options.brokers)
     if deploy_mode is DeployMode.CLUSTER:
@@ -190,20 +191,16 @@ def _submit(plan: Plan, given: ProgramArguments, options: Any, arguments: list[s
     `spark-submit`, the driver all others."""
     from headrace.cli.flow.submit import Submission, submit
 
-    pairs = given.pairs.items()
-    own = [f"{key}={value}" for key, value in pairs if not key.startswith(("spark.", _KAFKA))]
-    login = {key.removeprefix(_KAFKA): value for key, value in pairs if key.startswith(_KAFKA)}
+    login = {key: text for key, text in given.login.items() if plan.settings.get(key) == text}
+    pairs = {key: text for key, text in given.pairs.items() if not _is_spark(key)}
     submit(
         Submission(
             name=plan.name,
             program=options.program,
             master=options.master or "local[*]",
-            arguments=[
-                *("-b", given.brokers, *arguments),
-                *(word for pair in own for word in ("-X", pair)),
-            ],
+            arguments=["-b", given.brokers, *arguments],
             settings={key: value for key, value in plan.settings.items() if _is_spark(key)},
-            login=login,
+            pairs=login | pairs,
         )
     )
 
@@ -445,9 +442,9 @@ def _load(
     *,
     create_topics: bool = False,
 ) -> tuple[LoadedProgram, ProgramArguments]:
-    texts = kafka_pairs(_filter(filter_file) | parse_pairs(pairs, "-X"))
+    texts = kafka_names(_filter(filter_file) | parse_pairs(pairs, "-X"))
     brokers = brokers or texts.pop("bootstrap.servers", None) or texts.pop("brokers", None)
-    given = ProgramArguments(bootstrap_servers(brokers), texts, create_topics)
+    given = ProgramArguments(bootstrap_servers(brokers), texts, create_topics, login=kafka_login())
     return load_program(program, given), given
 
 

@@ -71,6 +71,12 @@ class RunOptions:
             return None
         return not path.exists()
 
+    def with_spark_log(self, name: str) -> "RunOptions":
+        """Return these options with the file for Spark's output: beside a checkpoint of this
+        machine, else in the current folder under the flow's name."""
+        path = self.checkpoint.local_path if self.checkpoint_is_here else None
+        return replace(self, spark_log=Path(f"{name if path is None else path}.log"))
+
     def failed(self, name: str, error: BaseException) -> FlowError:
         return flow_failed(name, error, traceback=self.traceback, log=self.spark_log)
 
@@ -162,13 +168,6 @@ class Execution:
         self.metrics.serve_query(self.name, lambda: query.lastProgress)
         run = replace(run, graph=self.graph())
         return self.run_folder.answer(run, request, None), query
-
-
-def log_file(checkpoint: Location, name: str) -> Path:
-    """Return the file for Spark's output: beside a checkpoint of this machine, else in the current
-    folder under the flow's name."""
-    path = checkpoint.local_path
-    return Path(f"{name}.log" if path is None else f"{path}.log")
 
 
 def is_first_run(spark: Any, options: RunOptions) -> bool:

@@ -73,7 +73,7 @@ def land(
     ] = None,
 ) -> None:
     """Write a topic to Parquet files by hour, each record exactly once."""
-    from headrace.cli.flow.flow_run import Execution, RunOptions, is_first_run, log_file, started
+    from headrace.cli.flow.flow_run import Execution, RunOptions, is_first_run, started
     from headrace.spark.source.offset_finder import check_there
 
     texts = kafka_pairs(parse_pairs(pairs, "-X"))
@@ -98,10 +98,9 @@ def land(
         master=master,
         seconds=None if duration is None else parse_duration(duration),
         once=available_now,
-        spark_log=log_file(location, name),
         verbose=verbose,
         traceback=traceback,
-    )
+    ).with_spark_log(name)
     kafka = {key: each for key, each in texts.items() if key.startswith("kafka.")}
     source = {"kafka.bootstrap.servers": landing.brokers, "subscribe": topic, **kafka}
     if options.is_first_run():

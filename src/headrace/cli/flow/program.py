@@ -14,9 +14,9 @@ from typing import Any
 
 from headrace.flow.error import FlowError
 from headrace.flow.execution.failure import failure_of
-from headrace.flow.plan.client_option import with_login
+from headrace.flow.plan.client_option import is_security_key, with_login
 from headrace.flow.plan.plan import Plan
-from headrace.flow.plan.setting import is_setting, nearest_setting
+from headrace.flow.plan.setting import is_setting, is_storms, nearest_setting
 from headrace.model.error import ConfigError, HeadraceError
 
 DEFAULT_NAME = "topology"
@@ -33,20 +33,34 @@ class ProgramArguments:
 
     Attributes:
         used: the arguments that the program has; any other pair is a mistake.
+        login: `kafka.*` settings of this user, where neither program nor pairs have any.
     """
 
     brokers: str
     pairs: Mapping[str, str]
     create_topics: bool = False
+    login: Mapping[str, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
     @property
     def settings(self) -> dict[str, str]:
         return {key: value for key, value in self.pairs.items() if is_setting(key)}
 
+    def settings_over(self, own: Mapping[str, str]) -> dict[str, str]:
+        """Return the settings of a program, with those of the command line over its own.
+
+        A program that logs in by itself gets nothing of the user's login: it may be for another
+        cluster, which must not be sent this password.
+        """
+        secured = any(is_security_key(key) for key in own)
+        login = {
+            key: text for key, text in self.login.items() if not (secured and is_security_key(key))
+        }
+        return {**login, **own, **self.settings}
+
     def check_used(self, program: str) -> None:
         for key in self.pairs:
-            if not is_setting(key) and key not in self.used:
+            if not is_setting(key) and not is_storms(key) and key not in self.used:
                 near = nearest_setting(key, self.used)
                 instead = f"did you mean {near}?" if near else "it has no such argument"
                 raise ConfigError(f"-X {key} means nothing to {program}: {instead}")
@@ -81,7 +95,7 @@ def load_program(target: str, given: ProgramArguments) -> LoadedProgram:
         failure = failure_of("".join(traceback.format_exception(error)))
         raise FlowError(failure.sentence(target)) from error
     given.check_used(target)
-    settings = {**program.plan.settings, **given.settings}
+    settings = given.settings_over(program.plan.settings)
     return replace(program, plan=with_login(replace(program.plan, settings=settings)))
 
 
@@ -127,7 +141,7 @@ def _samza(path: Path, given: ProgramArguments) -> LoadedProgram:
 
     _import_from(path.resolve().parent)
     config = read_job(path).config
-    job = SamzaJob(replace(config, settings={**config.settings, **given.settings}))
+    job = SamzaJob(replace(config, settings=given.settings_over(config.settings)))
     if given.create_topics:
         # Before the plan: the number of tasks follows from the partitions of the inputs.
         job.create_inputs()

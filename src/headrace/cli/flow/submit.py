@@ -13,12 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from headrace.cli.flow.pack import PYTHON, UNPACKED
-from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.flow.error import FlowError
 from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE
 from headrace.model.error import ConfigError
 
-_LOGIN = "client.properties"
+_PAIRS = "pairs.properties"
+_ESCAPES = {ord(each): f"\\{each}" for each in "\\=:#"} | {
+    ord(each): f"\\{letter}" for each, letter in zip("\n\r\t", "nrt", strict=True)
+}
 _PROGRAM_FILES = (".py", ".yaml", ".yml", ".properties")
 
 
@@ -30,7 +32,7 @@ class Submission:
         program: as the user wrote it; a file is shipped and found by its name.
         arguments: of `headrace flow run`, after the program.
         settings: of Spark.
-        login: settings of the clients of the brokers. They may hold a password, so they are
+        pairs: other settings and arguments of the program. They may hold a password, so they are
             shipped in a file: a command line is seen by everyone on the machine.
     """
 
@@ -39,7 +41,7 @@ class Submission:
     master: str
     arguments: Sequence[str]
     settings: Mapping[str, str]
-    login: Mapping[str, str] = field(default_factory=dict)
+    pairs: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, home: Path, folder: Path) -> list[str]:
         """Return the command.
@@ -53,8 +55,8 @@ class Submission:
         """
         if self.master != "yarn":
             raise ConfigError(
-                f"--deploy-mode cluster is for --master yarn, not {self.master}: on Kubernetes use"
-                " the manifest of docs/clusters.md; a standalone master runs no driver in Python"
+                f"--deploy-mode cluster is for --master yarn, not {self.master}: on Kubernetes run"
+                " this command without it in a pod; a standalone master runs no driver in Python"
             )
         program, files = self._shipped()
         settings = {
@@ -62,16 +64,17 @@ class Submission:
             f"spark.yarn.appMasterEnv.{FOLDER_VARIABLE}": "./flows",
             **self.settings,
         }
-        if self.login:
-            settings[f"spark.yarn.appMasterEnv.{CLIENT_CONFIG_VARIABLE}"] = _LOGIN
-            files.append(str(_write_login(folder / _LOGIN, self.login)))
+        arguments = list(self.arguments)
+        if self.pairs:
+            arguments += ["--filter", _PAIRS]
+            files.append(str(_write_pairs(folder / _PAIRS, self.pairs)))
         return [
             str(home / "bin" / "spark-submit"),
             *("--master", self.master, "--deploy-mode", "cluster", "--name", self.name),
             *(word for key, value in settings.items() for word in ("--conf", f"{key}={value}")),
             *(("--files", ",".join(files)) if files else ()),
             _main_file(),
-            *("flow", "run", program, "--verbose", *self.arguments),
+            *("flow", "run", program, "--verbose", *arguments),
         ]
 
     def _shipped(self) -> tuple[str, list[str]]:
@@ -83,11 +86,16 @@ class Submission:
         return (f"{path.name}:{name}" if str(path) == where else path.name), [str(path.resolve())]
 
 
-def _write_login(path: Path, login: Mapping[str, str]) -> Path:
-    lines = (f"{key}={value}".replace("\\", "\\\\") + "\n" for key, value in login.items())
+def _write_pairs(path: Path, pairs: Mapping[str, str]) -> Path:
+    """Write pairs as `property_values` reads them: a key in PEM has several lines."""
+    lines = (f"{_escaped(key)}={_escaped(value)}\n" for key, value in pairs.items())
     path.touch(mode=0o600)
     path.write_text("".join(lines))
     return path
+
+
+def _escaped(text: str) -> str:
+    return text.translate(_ESCAPES)
 
 
 def _main_file() -> str:

@@ -43,6 +43,8 @@ TracebackOption = Annotated[
     bool, typer.Option("--traceback", help="When the flow fails, print Spark's whole message.")
 ]
 
+_BROKERS = ("bootstrap.servers", "brokers")
+
 
 def bootstrap_servers(brokers: str | None) -> str:
     """Return the brokers to ask first: those of `-b`, of the environment, of the file that
@@ -90,15 +92,20 @@ def client_settings(brokers: str | None, settings: list[str] | None) -> dict[str
 
 
 def kafka_pairs(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the pairs of a flow or a query, with client settings under their names for Spark.
+    """Return the pairs of a query, those of `$HEADRACE_CLIENT_CONFIG` where it has none itself."""
+    return kafka_login() | kafka_names(texts)
 
-    `sasl.username` is written `kafka.sasl.username` there. Those of `$HEADRACE_CLIENT_CONFIG` come
-    first, so that a pair overrides them.
-    """
-    kept = ("bootstrap.servers", "brokers")
-    common = {f"kafka.{key}": text for key, text in login().items() if key not in kept}
-    known = {*CLIENT_CONFIG.keys, *JAVA_KEYS} - {*kept}
-    return common | {f"kafka.{key}" if key in known else key: text for key, text in texts.items()}
+
+def kafka_login() -> dict[str, str]:
+    """Return the client settings of `$HEADRACE_CLIENT_CONFIG`, under their names for Spark."""
+    return {f"kafka.{key}": text for key, text in login().items() if key not in _BROKERS}
+
+
+def kafka_names(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return pairs with client settings under their names for Spark, which writes
+    `kafka.sasl.username` for `sasl.username`."""
+    known = {*CLIENT_CONFIG.keys, *JAVA_KEYS} - {*_BROKERS}
+    return {f"kafka.{key}" if key in known else key: text for key, text in texts.items()}
 
 
 def connect(brokers: str | None, settings: list[str] | None) -> ConnectionPool:

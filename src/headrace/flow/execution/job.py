@@ -54,7 +54,7 @@ def start(
             checkpoint; Spark has not started it then.
     """
     check_plan(plan)
-    plan = with_login(with_source_options(plan))
+    plan = with_source_options(with_login(plan))
     location = Location.of(checkpoint)
     store = open_store(spark, location, "the checkpoint")
     _check_master(plan, spark)
@@ -110,7 +110,7 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
     """Run a plan as a batch over the records there are now, and return when it is done."""
     from headrace.flow.runtime import chunk_sink
 
-    plan = with_login(with_source_options(plan))
+    plan = with_source_options(with_login(plan))
     _check_master(plan, spark)
     with tuned(spark, plan.settings):
         compiled = compile_plan(plan, spark, streaming=False)

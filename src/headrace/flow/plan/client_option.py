@@ -30,6 +30,11 @@ def is_client_key(key: str) -> bool:
     return name != _SERVERS and (name in CLIENT_CONFIG or name in JAVA_KEYS)
 
 
+def is_security_key(key: str) -> bool:
+    """Return whether a setting of a plan says how its clients log in."""
+    return key.startswith(KAFKA) and key.removeprefix(KAFKA).startswith(_SECURITY)
+
+
 def client_options(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the options, called `kafka.*`, by which every client of a plan connects.
 
@@ -81,16 +86,8 @@ def with_login(plan: Plan) -> Plan:
 
 
 def _spout(spout: Any, common: Mapping[str, str]) -> Any:
-    secured = any(
-        key.removeprefix(KAFKA).startswith(_SECURITY)
-        for key in spout.options
-        if key.startswith(KAFKA)
-    )
-    login = {
-        key: text
-        for key, text in common.items()
-        if not (secured and key.removeprefix(KAFKA).startswith(_SECURITY))
-    }
+    secured = any(is_security_key(key) for key in spout.options)
+    login = {key: text for key, text in common.items() if not (secured and is_security_key(key))}
     changed = copy.copy(spout)
     changed.options = {**login, **without_java(spout.options)}
     return changed

@@ -142,3 +142,19 @@ def test_an_error_in_a_program_is_reported_with_its_own_lines_only(
     assert lines[0].endswith(message)
     assert lines[1].startswith(f'  File "{path}", line ')
     assert sum("File" in line for line in lines) == 1
+
+
+FILE = {"kafka.sasl.username": "file", "kafka.sasl.password": "F", "kafka.client.id": "me"}
+
+
+def test_the_login_of_the_user_is_for_programs_that_have_none() -> None:
+    given = ProgramArguments("b:9092", {"kafka.sasl.password": "X"}, login=FILE)
+
+    assert given.settings_over({}) == FILE | {"kafka.sasl.password": "X"}
+    assert ProgramArguments("b:9092", {}, login=FILE).settings_over(
+        {"kafka.sasl.username": "own", "audit": "true"}
+    ) == {"kafka.sasl.username": "own", "audit": "true", "kafka.client.id": "me"}
+
+
+def test_a_key_of_storm_is_no_mistake() -> None:
+    ProgramArguments("b:9092", {"topology.workers": "4"}).check_used("words.py")

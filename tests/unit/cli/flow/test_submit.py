@@ -73,11 +73,15 @@ def test_a_packed_environment_is_shipped_and_its_python_started(tmp_path: Path) 
 
 
 def test_a_password_is_shipped_in_a_file_and_not_on_the_command_line(tmp_path: Path) -> None:
-    login = {"security.protocol": "SASL_SSL", "sasl.password": "a\\b=c"}
-    command = replace(submission("/work/words.py"), login=login).command(HOME, tmp_path)
-    file = tmp_path / "client.properties"
-    assert property_values(file) == login
+    pairs = {
+        "kafka.security.protocol": "SASL_SSL",
+        "sink.kafka.sasl.password": "a\\b=c: ${HOME} #d",
+        "kafka.ssl.key.pem": "-----BEGIN-----\nabc\n-----END-----",
+    }
+    command = replace(submission("/work/words.py"), pairs=pairs).command(HOME, tmp_path)
+    file = tmp_path / "pairs.properties"
+    assert property_values(file) == pairs
     assert file.stat().st_mode & 0o077 == 0
     assert command[command.index("--files") + 1] == f"/work/words.py,{file}"
-    assert "spark.yarn.appMasterEnv.HEADRACE_CLIENT_CONFIG=client.properties" in command
+    assert command[-2:] == ["--filter", "pairs.properties"]
     assert not any("a\\b" in word for word in command)

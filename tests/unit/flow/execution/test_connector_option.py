@@ -10,6 +10,7 @@ from headrace.flow.execution.connector_option import (
     sink_options,
     with_source_options,
 )
+from headrace.flow.plan.client_option import with_login
 from headrace.flow.plan.plan import Plan
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
@@ -92,3 +93,18 @@ def test_figures_and_partial_keys_may_differ_too() -> None:
 
     assert replay_may_differ(counted.plan())
     assert replay_may_differ(spread.plan())
+
+
+def test_an_option_of_the_sources_keeps_the_login_of_the_plan() -> None:
+    settings = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.username": "anna",
+        "kafka.sasl.password": "x",
+        "kafka.sasl.mechanism": "PLAIN",
+        "source.kafka.ssl.endpoint.identification.algorithm": "none",
+    }
+    options = source(with_login(copying(settings=settings).plan()))
+
+    assert options["kafka.sasl.username"] == "anna"
+    assert options["kafka.security.protocol"] == "SASL_SSL"
+    assert options["kafka.ssl.endpoint.identification.algorithm"] == "none"
