@@ -1,5 +1,6 @@
 """Directories of logs that are no longer served: renamed at once, removed later or kept."""
 
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -9,7 +10,7 @@ import structlog
 
 from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.storage import Storage
-from headrace.model.error import CorruptLog
+from headrace.model.error import CorruptLog, DiskFull
 from headrace.model.ids import TopicId, TopicPartition, topic_name_problem
 
 _log = structlog.get_logger(__name__)
@@ -43,6 +44,9 @@ class DepartedLogs:
         self._path = path
         self._lock = Lock()
         self._deleted: list[tuple[int, Path]] = []
+        # What logs have left that moved to another directory, not renamed yet, with their delays.
+        self._left: dict[TopicPartition, int] = {}
+        self._renaming = Lock()
 
     def find(self, names: list[str]) -> None:
         """Take over what an earlier process left among the names in the directory."""
@@ -74,6 +78,36 @@ class DepartedLogs:
             with self._lock:
                 self._deleted.append((self._storage.clock.monotonic_ms() + delay_ms, renamed))
 
+    def leave(self, partition: TopicPartition, delay_ms: int) -> None:
+        """Rename what is left of a log that goes on in another directory, durably.
+
+        Raises:
+            DiskFull: there is no room for the name; the next `remove_due` tries again.
+        """
+        with self._lock:
+            self._left[partition] = delay_ms
+        with self._storage.io(f"delete what {partition} has left"):
+            self._rename_left(partition)
+
+    def _rename_left(self, partition: TopicPartition) -> None:
+        """Rename it, unless another thread has: a new log may lie there then."""
+        with self._renaming:
+            delay_ms = self._left.get(partition)
+            if delay_ms is not None:
+                self.rename(partition, delay_ms)
+                with self._lock:
+                    del self._left[partition]
+                self._storage.filesystem.sync_directory(self._path)
+
+    def clear(self, partition: TopicPartition) -> None:
+        """Set aside, durably, whatever lies where a copy of a log gets its name next."""
+        with self._storage.io(f"make way for {partition}"):
+            self._rename_left(partition)
+            if self._storage.filesystem.exists(self._path / str(partition)):
+                _log.warning("stray_log", partition=str(partition), path=str(self._path))
+                self.rename(partition, None)
+                self._storage.filesystem.sync_directory(self._path)
+
     def make_way(self, partition: TopicPartition, topic_id: TopicId | None) -> bool:
         """Set aside what lies where a log is to be created, unless it is of this topic and empty.
 
@@ -81,6 +115,7 @@ class DepartedLogs:
             whether something is left there: creating the log stopped half-way before.
         """
         path = self._path / str(partition)
+        self._rename_left(partition)
         if not self._storage.filesystem.exists(path):
             return False
         if self._is_unused(path, topic_id):
@@ -102,6 +137,11 @@ class DepartedLogs:
 
     def remove_due(self) -> int:
         """Remove the directories whose delay is over, and return how many they were."""
+        with self._lock:
+            left = list(self._left)
+        for partition in left:
+            with suppress(DiskFull), self._storage.io(f"delete what {partition} has left"):
+                self._rename_left(partition)
         now_ms = self._storage.clock.monotonic_ms()
         with self._lock:
             due = [path for due_ms, path in self._deleted if due_ms <= now_ms]

@@ -13,9 +13,13 @@ class DirectoryOffsets:
     """Recovery points, log starts and high watermarks, as their files hold them.
 
     Threads: one at a time; `LogDirectory` holds its lock for it.
+
+    Attributes:
+        arriving: copies of logs that are about to be served here (`put`); their entries stay.
     """
 
     def __init__(self, filesystem: FileSystem, path: Path) -> None:
+        self.arriving: set[TopicPartition] = set()
         self.recovery_points = SavedOffsets(filesystem, path / RECOVERY_POINT_NAME)
         self.log_starts = SavedOffsets(filesystem, path / LOG_START_NAME)
         self.high_watermarks = SavedOffsets(filesystem, path / REPLICATION_NAME)
@@ -26,14 +30,17 @@ class DirectoryOffsets:
             saved.read(known)
 
     def forget(self, partition: TopicPartition) -> None:
-        """Drop the entries of a partition before another of the same name is created."""
+        """Drop the entries of a partition before another of the same name is created, or because
+        it does not arrive."""
+        self.arriving.discard(partition)
         for saved in (self.recovery_points, self.log_starts, self.high_watermarks):
             saved.forget(partition)
 
     def put(
         self, partition: TopicPartition, *, log_start: int, recovery_point: int, high_watermark: int
     ) -> None:
-        """Write down the offsets of one partition, durable on return."""
+        """Write down the offsets of a partition that arrives, durable on return."""
+        self.arriving.add(partition)
         self.log_starts.put(partition, log_start)
         self.recovery_points.put(partition, recovery_point)
         self.high_watermarks.put(partition, high_watermark)

@@ -84,9 +84,8 @@ class LogDirectory:
         self._known: set[TopicPartition] = set()
         self._topic_ids = TopicIds(self._storage, path, self._known, self._lock)
         self._new: list[PartitionLog] = []
-        self._departed = DepartedLogs(self._storage, path)
+        self.departed = DepartedLogs(self._storage, path)
         self._offsets = DirectoryOffsets(filesystem, path)
-        self._arriving: set[TopicPartition] = set()  # copies that are about to be served here
         self.left_futures: list[str] = []
         self._clean = False
         self._threads = recovery_threads or cpu_count() or 1
@@ -140,13 +139,12 @@ class LogDirectory:
         return directory
 
     def _start(self, node_id: int, cluster_id: str | None) -> None:
-        storage = self._storage
-        filesystem = storage.filesystem
+        storage, filesystem = self._storage, self._storage.filesystem
         with storage.io(f"open {self.path}"):
             self.meta = MetaProperties.claim(filesystem, self.path, node_id, cluster_id)
             names = filesystem.list(self.path)
-            self._departed.find(names)
-            self._departed.remove_due()  # first: what follows may need the room
+            self.departed.find(names)
+            self.departed.remove_due()  # first: what follows may need the room
             found = (partition_of(name) for name in names)
             self._known.update(partition for partition in found if partition is not None)
             self.left_futures = [name for name in names if name.endswith(FUTURE_SUFFIX)]
@@ -156,7 +154,7 @@ class LogDirectory:
             if self._clean:
                 filesystem.remove(marker)
             filesystem.sync_directory(self.path)
-        if not self._clean:
+        if self._known and not self._clean:
             self._recover_all()
         _log.info(
             "log_directory_opened",
@@ -166,8 +164,6 @@ class LogDirectory:
         )
 
     def _recover_all(self) -> None:
-        if not self._known:
-            return
         for_each(self._recover, sorted(self._known), self._threads, "log-recovery")
         with suppress(DiskFull):  # the next one is written when there is room
             self.checkpoint()
@@ -304,7 +300,7 @@ class LogDirectory:
         """Return the new log; None when something lies there that must be opened."""
         path, filesystem = self.path / str(partition), self._storage.filesystem
         with self._storage.io(f"create {partition}"):
-            used = self._departed.make_way(partition, topic_id)
+            used = self.departed.make_way(partition, topic_id)
             with self._saving:
                 self._offsets.forget(partition)
             filesystem.make_directory(path)
@@ -350,7 +346,7 @@ class LogDirectory:
             with self._storage.io(f"rename {len(leaving)} logs"):
                 for partition, log in leaving:
                     config = self._configs(partition.topic) if log is None else log.config
-                    self._departed.rename(partition, None if keep else config.file_delete_delay_ms)
+                    self.departed.rename(partition, None if keep else config.file_delete_delay_ms)
                     del staying[partition]
                     self._topic_ids.forget(partition)
                 if leaving:
@@ -368,8 +364,13 @@ class LogDirectory:
     def expect(self, partition: TopicPartition, **offsets: int) -> None:
         """Write down with which offsets a start opens a copy that gets its plain name next."""
         with self._storage.io(f"expect {partition}"), self._saving:
-            self._arriving.add(partition)
             self._offsets.put(partition, **offsets)
+
+    def expect_no_more(self, partition: TopicPartition) -> None:
+        """Forget what was written down for a copy that does not come."""
+        with self._storage.io(f"forget {partition}"), self._saving:
+            if partition in self._offsets.arriving:
+                self._offsets.forget(partition)
 
     def adopt(self, log: PartitionLog, topic_id: TopicId | None) -> None:
         """Serve a log that goes on in this directory."""
@@ -377,17 +378,16 @@ class LogDirectory:
             self._known.add(log.partition)
             self._logs[log.partition] = log
             self._topic_ids.note(log.partition, topic_id)
-            self._arriving.discard(log.partition)
+            self._offsets.arriving.discard(log.partition)
 
     def hand_over(self, partition: TopicPartition) -> None:
-        """Delete what is left here of a log that goes on in another directory."""
+        """Delete what is left here of a log that goes on in another directory; on a full disk, what
+        keeps its name is renamed by the next `maintain`."""
         with self._lock:
             log = self._logs.pop(partition)
             self._known.discard(partition)
             self._topic_ids.forget(partition)
-        with self._storage.io(f"delete what {partition} has left"):
-            self._departed.rename(partition, log.config.file_delete_delay_ms)
-            self._storage.filesystem.sync_directory(self.path)
+        self.departed.leave(partition, log.config.file_delete_delay_ms)
         with suppress(DiskFull), self._storage.io(f"forget {partition}"):
             self._save_offsets()
 
@@ -399,7 +399,7 @@ class LogDirectory:
 
     def remove_deleted(self) -> int:
         """Remove the files of partitions that were deleted file.delete.delay.ms ago."""
-        return self._departed.remove_due()
+        return self.departed.remove_due()
 
     def configure(self, *topics: str) -> None:
         """Give the open logs of topics, or all logs, their configuration, which has changed."""
@@ -432,7 +432,7 @@ class LogDirectory:
 
     def _save(self, saved: SavedOffsets, of: Callable[[PartitionLog], int]) -> None:
         with self._lock:
-            logs, known = list(self._logs.items()), frozenset(self._known | self._arriving)
+            logs, known = list(self._logs.items()), self._known | self._offsets.arriving
         saved.save(known, ((key, of(log)) for key, log in logs))
 
     def maintain(self, *, producer_expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:

@@ -11,7 +11,8 @@ the target (`LogMirror`), while it is used. When the copy is nearly in step, the
 Crash: before 2 the log is where it was, and a start begins a new copy where it finds a `-future`.
 Between 2 and 4 two logs have the name, one of them with the mark: `settle_half_moves` keeps the one
 that reaches further. No sync ends between the two (`LogMirror`, rule 2), so whatever was promised
-lies in both, or in the one that reaches further.
+lies in both, or in the one that reaches further. The other one is deleted if nothing in it is
+missing from the first, and kept as `-stray` if anything is.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,10 +24,11 @@ import structlog
 
 from headrace.log.departed_logs import FUTURE_SUFFIX, other_name
 from headrace.log.log_directory import LogDirectory
+from headrace.log.log_reach import LogReach
 from headrace.log.partition.log_mirror import LogMirror
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
-from headrace.model.error import StorageError
+from headrace.model.error import InvalidArgument, StorageError
 from headrace.model.ids import TopicPartition
 
 _log = structlog.get_logger(__name__)
@@ -63,6 +65,11 @@ class LogMove:
         self._mirror: LogMirror | None = None
 
     # -- how far it is
+
+    @property
+    def starts_at_home(self) -> bool:
+        """Whether the log still lies in the directory that it is to move from."""
+        return self.log.path.parent == self.source.path
 
     @property
     def size_bytes(self) -> int:
@@ -130,17 +137,27 @@ class LogMove:
             if self.done:
                 return
             storage = self.target.storage
+            if self._path != self._future and self.demote() != self._future:
+                return  # half a log must not lie there under a plain name; a start settles it
             storage.files.forget_directory(self._future)
             # An offline or full target keeps it; a start looks at it again.
             with suppress(StorageError), storage.io(f"remove the copy of {self.partition}"):
                 if storage.filesystem.exists(self._future):
                     storage.filesystem.remove_tree(self._future)
                     storage.filesystem.sync_directory(self.target.path)
+            with suppress(StorageError):
+                self.target.expect_no_more(self.partition)
 
     # -- `Destination`
 
     def promote(self, *, log_start: int, recovery_point: int, high_watermark: int) -> Path:
         target, final = self.target, self.target.path / str(self.partition)
+        if not self.starts_at_home:
+            raise InvalidArgument(f"{self.partition} is not in {self.source.path} any more")
+        if self._path != final:
+            if self.partition in target:
+                raise InvalidArgument(f"{target.path} has another log of {self.partition}")
+            target.departed.clear(self.partition)
         target.expect(
             self.partition,
             log_start=log_start,
@@ -160,9 +177,9 @@ class LogMove:
         with suppress(StorageError), target.storage.io(f"stop the move of {self.partition}"):
             target.storage.files.forget_directory(self._path)
             target.storage.filesystem.replace(self._path, self._future)
+            self._path = self._future
             target.storage.filesystem.sync_directory(target.path)
-        self._path = self._future
-        return self._future
+        return self._path
 
     def exchanged(self) -> None:
         self.done = True
@@ -172,7 +189,8 @@ class LogMove:
             self.source.hand_over(self.partition)
             _remove_mark(self.target, self.partition)
         except StorageError as error:
-            # Its directory is offline. A start finds two logs, and takes the one that goes on.
+            # Its directory is offline, or full (`DepartedLogs.leave`). A start that finds two logs
+            # takes the one that goes on.
             _log.error("moved_log_not_deleted", partition=str(self.partition), reason=str(error))
         _log.info(
             "log_moved",
@@ -243,32 +261,42 @@ def _settle(
     partition: TopicPartition, target: LogDirectory, others: Iterable[LogDirectory]
 ) -> bool:
     """Keep one of the logs; return whether that is not the target's."""
-    best, reached = target, (*_reach(target.get(partition)), True)
+    best = target
     rest: list[LogDirectory] = []
     for other in others:
         if other.topic_id(partition) != target.topic_id(partition):
             continue  # of another topic: a stray, which is not ours to judge
-        theirs = (*_reach(other.get(partition)), False)
-        if theirs > reached:
-            best, reached, other = other, theirs, best
+        if LogReach.of(other.get(partition)).is_beyond(LogReach.of(best.get(partition))):
+            best, other = other, best
         rest.append(other)
     for loser in rest:
+        kept = not _holds_all_of(best.get(partition), loser.get(partition))
         _log.info(
             "half_move_settled",
             partition=str(partition),
             served=str(best.path),
-            deleted=str(loser.path),
+            left=str(loser.path),
+            kept_as_stray=kept,
         )
-        loser.delete(partition)
+        if kept:
+            loser.set_aside(partition)
+        else:
+            loser.delete(partition)
     if best is target:
         _remove_mark(target, partition)
     return best is not target
 
 
-def _reach(log: PartitionLog) -> tuple[int, int]:
-    """Return the leader epoch of a log's last record, and the log's end."""
-    end = log.log_end_offset
-    return (log.epochs.epoch_at(end - 1) if end > log.log_start_offset else -1, end)
+def _holds_all_of(best: PartitionLog, other: PartitionLog) -> bool:
+    """Return whether all that a log has lies in another one as well, by offsets and epochs."""
+    end = other.log_end_offset
+    if end <= other.log_start_offset:
+        return True
+    return (
+        best.log_start_offset <= other.log_start_offset
+        and best.log_end_offset >= end
+        and best.epochs.epoch_at(end - 1) == other.epochs.epoch_at(end - 1)
+    )
 
 
 def _is_marked(directory: LogDirectory, partition: TopicPartition) -> bool:

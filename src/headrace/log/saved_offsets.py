@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from headrace.log.filesystem import FileSystem
+from headrace.log.filesystem import FileSystem, has_no_room
 from headrace.log.offset_checkpoint import OffsetCheckpoint
 from headrace.model.ids import TopicPartition
 from headrace.model.offset import Offset
@@ -22,12 +22,19 @@ class SavedOffsets:
 
     def read(self, known: Collection[TopicPartition]) -> None:
         """Read the file, without the entries of partitions that are gone: a new partition of the
-        same name must not get them.
+        same name must not get them. On a full disk the file keeps them until the next `save`.
         """
         stored = self._file.read()
         self._saved = {key: offset for key, offset in stored.items() if key in known}
         if self._saved != stored:
-            self._file.write(self._saved)
+            self._unwritten = True
+            try:
+                self._file.write(self._saved)
+            except OSError as error:
+                if not has_no_room(error):
+                    raise
+            else:
+                self._unwritten = False
 
     def get(self, partition: TopicPartition) -> Offset:
         """Return what the file holds for a partition, 0 for nothing."""

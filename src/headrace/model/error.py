@@ -38,6 +38,10 @@ class BatchTooLarge(PeerError):
     """A record batch above max.message.bytes, or one that inflates past its bound."""
 
 
+class TakesLong(BatchTooLarge):
+    """A batch that inflates to so much more than was sent that it is opened apart from others."""
+
+
 class RefusedRecords(PeerError):
     """A batch that is refused because of some of its records.
 

@@ -158,6 +158,23 @@ def guess_inflated_bytes(codec: Codec, data: Buffer) -> int:
     return max(_SMALLEST_GUESS, guess if guess is not None else len(view) * _GUESSED_RATIO)
 
 
+def is_in_few_blocks(data: Buffer, most: int) -> bool:
+    """Return whether snappy bytes have at most `most` blocks in front of where they end, or stop
+    making sense. Each takes a microsecond to inflate, and four bytes may be one."""
+    view = view_of(data)
+    if view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        return True
+    at = len(_XERIAL_HEAD)
+    for _ in range(most):
+        if len(view) - at < _INT32.size:
+            return True
+        (length,) = _INT32.unpack_from(view, at)
+        if length <= 0:
+            return True
+        at += _INT32.size + length
+    return at >= len(view)
+
+
 def inflate_into(codec: Codec, data: Buffer, out: Buffer) -> int | None:
     """Inflate into `out` and return the number of bytes, or None when they do not fit.
 

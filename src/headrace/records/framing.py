@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 from headrace.model.error import BatchTooLarge, CorruptBatch
 from headrace.records.batch import HEADER_BYTES, Batch
-from headrace.records.compression import Codec, inflate
+from headrace.records.compression import Codec, inflate, is_in_few_blocks
 from headrace.records.varint import MAX_VARLONG_BYTES
 
 NO_KEY = 1
@@ -57,10 +57,16 @@ _MAGIC = {
     Codec.ZSTD: b"\x28\xb5\x2f\xfd",
 }
 _LEAST_COMPRESSED_BYTES = 4
-# What producers send with default settings (16 KiB, five-fold), twice over. gzip, the slowest,
-# takes 0.8 ms to inflate as much.
+# What producers send with default settings (16 KiB, five-fold), twice over. However it is made, lz4
+# takes 0.2 ms for as much, and zstd 2 ms.
 _SMALL_BYTES = 32 * 1024
 _SMALL_INFLATED_BYTES = 256 * 1024
+# gzip can have a new table every 12 bytes, which takes it 6 us; a member every 20 takes 3 us.
+_SMALL_GZIP_BYTES = 4 * 1024
+# Java's blocks are of 32 KiB; those of clients before 2017 are of 1 KiB.
+_MAX_SNAPPY_BLOCKS = 64
+# A record or a header takes plain Python about as many microseconds as it has bytes at least.
+_SLOW_INFLATED_BYTES = 2 * 1024
 _MASK_64 = 2**64 - 1
 # Plain Python takes about 2 us for each record; after so many bytes the kernel pays for itself.
 _WORTH_A_KERNEL_BYTES = 256 * 1024
@@ -95,14 +101,23 @@ def inflates(batch: memoryview) -> bool:
     """Return whether a small compressed batch holds the records that its head counts, none of them
     newer than its max timestamp.
 
-    It is called where others wait, so it gives up on all that may take longer than a fraction of a
-    millisecond: False says nothing about a batch that is large, or inflates to much.
+    It is called where others wait, so it gives up on all that may take longer than one or two
+    milliseconds: False says nothing about a batch that is large, inflates to much, or is in more
+    pieces than a producer makes.
     """
     if len(batch) > _SMALL_BYTES:
         return False
     head = Batch(batch)
+    codec = Codec(head.compression)
+    packed = batch[HEADER_BYTES:]
+    if codec is Codec.GZIP:
+        if len(packed) > _SMALL_GZIP_BYTES:
+            return False
+    elif codec is Codec.SNAPPY and not is_in_few_blocks(packed, _MAX_SNAPPY_BLOCKS):
+        return False
+    most_bytes = _SLOW_INFLATED_BYTES if _inspect is _inspect_slowly else _SMALL_INFLATED_BYTES
     try:
-        rows = inflate(Codec(head.compression), batch[HEADER_BYTES:], _SMALL_INFLATED_BYTES)
+        rows = inflate(codec, packed, most_bytes)
     except (BatchTooLarge, CorruptBatch):
         return False
     found = inspect(
@@ -178,6 +193,15 @@ def load_kernel() -> None:
     inspect_with_kernel(memoryview(b"\0"), 0, 0, False, 0, 0)
     _inspect = inspect_with_kernel
     is_sound = kernel.is_sound
+
+
+def load_kernel_for(size_bytes: int) -> None:
+    """Load the kernel, and wait for it, if walking so many bytes without it takes longer than that.
+    Call it in a thread."""
+    if size_bytes > _WORTH_A_KERNEL_BYTES and _inspect is _inspect_slowly:
+        with _waiting:
+            if _inspect is _inspect_slowly:
+                load_kernel()
 
 
 def _is_sound_slowly(batch: memoryview) -> bool:
@@ -289,6 +313,7 @@ whose head is valid, as long as its head says. A variable: look it up at each ca
 
 _inspect: _Walk = _inspect_slowly
 _loading = Lock()
+_waiting = Lock()
 _walked_bytes = 0
 
 

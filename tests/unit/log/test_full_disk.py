@@ -9,6 +9,7 @@ import pytest
 
 from headrace.cluster.topic import random_topic_id
 from headrace.log.log_directory import LogDirectory
+from headrace.log.offset_checkpoint import LOG_START_NAME, RECOVERY_POINT_NAME, REPLICATION_NAME
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.clock import ManualClock
 from headrace.model.error import DiskFull, StorageError
@@ -313,6 +314,24 @@ def test_a_creation_that_found_no_room_is_repeated_in_place(broker: Broker) -> N
     assert broker.directory.create(other, topic_id).log_end_offset == 0
 
     assert not [name for name in broker.disk.list(Path("/data")) if "stray" in name]
+
+
+def test_a_start_on_a_full_disk_drops_the_offsets_of_a_log_that_is_gone(broker: Broker) -> None:
+    gone = TopicPartition("gone", 0)
+    fill(broker.log, 3)
+    broker.log.sync()
+    broker.directory.expect(gone, log_start=5, recovery_point=5, high_watermark=5)
+    broker.disk.crash(Random(1))
+    broker.full(where="offset-checkpoint")
+
+    broker.directory = broker._open()
+
+    broker.room()
+    assert broker.directory.get(CLICKS).log_end_offset == 3
+    broker.directory.checkpoint()
+    for name in (LOG_START_NAME, RECOVERY_POINT_NAME, REPLICATION_NAME):
+        assert b"gone" not in broker.disk.read_bytes(Path("/data") / name)
+    assert broker.directory.create(gone).log_start_offset == 0
 
 
 def test_a_start_on_a_disk_that_deleted_logs_fill_removes_them_first(broker: Broker) -> None:

@@ -287,7 +287,10 @@ def _append(
     if waits or partition.log.must_open(batch):
         try:
             return broker.batch_opener.open(
-                partition.name, batch, lambda: partition.log.admit(batch), append
+                partition.name,
+                batch,
+                lambda patient: partition.log.admit(batch, patient=patient),
+                append,
             )
         except RequestTimedOut as error:
             return _failed(index, error), None

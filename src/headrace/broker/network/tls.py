@@ -10,7 +10,7 @@ import socket
 import ssl
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import structlog
 
@@ -39,6 +39,7 @@ _SHORT = {
     "streetAddress": "STREET",
     "userId": "UID",
 }
+_Stamps: TypeAlias = list[tuple[int, ...] | None]
 _SPECIAL = frozenset(',+"\\<>;')
 
 
@@ -125,32 +126,39 @@ class Tls:
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
         self._read = self._stamps()
+        self._unusable: _Stamps | None = None
         self._server, self._client = _contexts(settings)
 
     def reload_if_changed(self) -> None:
         """Read the files again if they have changed. Those that cannot be used leave the ones from
-        before in use: a file that is just being written is complete the next time."""
+        before in use, and are tried again each time: a file that is just being written is complete
+        the next time, and one that could not be read may be without looking any different."""
         found = self._stamps()
         if found == self._read:
             return
-        self._read = found
         try:
             self._server, self._client = _contexts(self._settings)
         except ConfigError as error:
-            log.error("certificates_not_reloaded", reason=str(error))
+            if found != self._unusable:
+                log.error("certificates_not_reloaded", reason=str(error))
+            self._unusable = found
         else:
+            self._read, self._unusable = found, None
             log.info("certificates_reloaded")
 
-    def _stamps(self) -> list[tuple[int, ...] | None]:
-        """Return what differs when a file was written, or another was put in its place."""
-        stamps: list[tuple[int, ...] | None] = []
+    def _stamps(self) -> _Stamps:
+        """Return what differs when a file was written, or another was put in its place. The time of
+        the last change cannot be set: a copy that keeps the time of writing differs in it."""
+        stamps: _Stamps = []
         for name in (KEYSTORE, TRUSTSTORE):
             text: str | None = self._settings[name]
             try:
                 found = None if text is None else Path(text).stat()
             except OSError:
                 found = None
-            stamps.append(found and (found.st_ino, found.st_size, found.st_mtime_ns))
+            stamps.append(
+                found and (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            )
         return stamps
 
     def accept(self, sock: socket.socket) -> TlsSocket:

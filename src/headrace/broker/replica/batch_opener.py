@@ -14,15 +14,19 @@ Rule 3: what waits for them is bounded as well: by what one connection may have 
 `_MAX_WAITING_BYTES` for all together. A batch waits on when its connection is closed, so a client
 that connects again and again could fill the memory. Beyond that a batch is refused, and its
 producer sends it again later. A request's buffer is held as long as one of its batches waits.
+Rule 4: a batch holds the threads that all share for no longer than its bytes are worth. One that
+inflates to far more than was sent is given up there, and opened in a thread for its kind, one
+after the other, at most `_MAX_LONG` waiting. Only batches of its partition wait with it.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
-from headrace.model.error import RequestTimedOut
+from headrace.model.error import RequestTimedOut, TakesLong
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import Batch
 
@@ -30,7 +34,11 @@ _THREADS = 2
 _MAX_WAITING_BYTES = 256 * 1024 * 1024
 # What a waiting batch takes besides its bytes: tasks, futures, the parsed request.
 _BATCH_OVERHEAD_BYTES = 4096
+# At worst a tenth of a second each on an idle machine, half of one on a busy one: together less
+# than the 30 s that a client waits for an answer.
+_MAX_LONG = 32
 
+Admit: TypeAlias = Callable[[bool], list[Batch]]
 Outcome = TypeVar("Outcome")
 
 
@@ -53,6 +61,8 @@ class BatchOpener:
         # The views of a buffer that wait, by its id, which is its own while they are kept here.
         self._buffers: dict[int, list[memoryview]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="open-batch")
+        self._long_thread = ThreadPoolExecutor(1, thread_name_prefix="open-long-batch")
+        self._long = 0
         # Of each partition the batches that came last, at most `_THREADS` of them.
         self.opening: dict[TopicPartition, deque[asyncio.Future[Any]]] = {}
         self._closed = False
@@ -61,14 +71,15 @@ class BatchOpener:
         self,
         partition: TopicPartition,
         batch: memoryview,
-        admit: Callable[[], list[Batch]],
+        admit: Admit,
         append: Callable[[Callable[[], list[Batch]]], Outcome],
     ) -> "asyncio.Future[Outcome]":
         """Return a future of what `append` returns.
 
         Args:
             batch: what is opened, as it lies in the request.
-            admit: checks and opens it; called in a thread.
+            admit: checks and opens it; called in a thread, first with False: it raises TakesLong
+                if that takes long, and is called again with True (rule 4).
             append: called on the loop after the batches before it. It is given a function that
                 returns what `admit` returned, or raises what it raised.
 
@@ -112,23 +123,46 @@ class BatchOpener:
     def close(self) -> None:
         """Open nothing more: a batch that still waits was acknowledged to no client."""
         self._closed = True
-        self._threads.shutdown(cancel_futures=True)
+        for threads in (self._threads, self._long_thread):
+            threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._long_thread):
+            threads.shutdown()
 
     async def _append_in_turn(
         self,
         before: "tuple[asyncio.Future[Any], ...]",
-        admit: Callable[[], list[Batch]],
+        admit: Admit,
         append: Callable[[Callable[[], list[Batch]]], Outcome],
     ) -> Outcome:
         if len(before) == _THREADS:
             await asyncio.wait(before[:1])  # rule 2
-        work = self._open_in_thread(admit)
+        work = self._open_in(self._threads, partial(admit, False))
         await asyncio.wait((work, *before[-1:]))
+        if not work.cancelled() and isinstance(work.exception(), TakesLong):
+            work = self._open_long(partial(admit, True))
+            await asyncio.wait((work,))
         return append(work.result)
 
-    def _open_in_thread(self, admit: Callable[[], list[Batch]]) -> "asyncio.Future[list[Batch]]":
+    def _open_long(self, admit: Callable[[], list[Batch]]) -> "asyncio.Future[list[Batch]]":
+        if self._long >= _MAX_LONG:
+            refused: asyncio.Future[list[Batch]] = self._loop.create_future()
+            refused.set_exception(
+                RequestTimedOut("too many batches wait that inflate to much: send it again later")
+            )
+            return refused
+        self._long += 1
+        work = self._open_in(self._long_thread, admit)
+        work.add_done_callback(self._forget_long)
+        return work
+
+    def _forget_long(self, _: object) -> None:
+        self._long -= 1
+
+    def _open_in(
+        self, threads: ThreadPoolExecutor, admit: Callable[[], list[Batch]]
+    ) -> "asyncio.Future[list[Batch]]":
         if self._closed:
             cancelled: asyncio.Future[list[Batch]] = self._loop.create_future()
             cancelled.cancel()
             return cancelled
-        return self._loop.run_in_executor(self._threads, admit)
+        return self._loop.run_in_executor(threads, admit)

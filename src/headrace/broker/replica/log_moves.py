@@ -12,7 +12,7 @@ Rule 4: a move is remembered by the directory of its copy. A start begins it aga
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import Condition, Event, Thread, current_thread
 from typing import Protocol
@@ -22,7 +22,7 @@ import structlog
 from headrace.log.log_directory import LogDirectory
 from headrace.log.log_move import LogMove
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.model.error import DiskFull, HeadraceError
+from headrace.model.error import DiskFull, HeadraceError, InvalidArgument
 from headrace.model.ids import TopicPartition
 
 log = structlog.get_logger(__name__)
@@ -89,39 +89,60 @@ class LogMoves:
         with self._changed:
             return [each for each in self._moves.values() if each.target is target]
 
-    def request(self, stored: PartitionLog, source: LogDirectory, target: LogDirectory) -> None:
+    def request(
+        self, stored: PartitionLog, directories: Iterable[LogDirectory], target: LogDirectory
+    ) -> None:
         """Begin to move a log to a directory, which may be the one that it lies in (rule 1).
+
+        Args:
+            directories: those of the broker. In which of them the log lies is looked up here: a
+                move that is ended for this one may have just come to its own end.
 
         Raises:
             StorageError: the target has failed, or is full; there is no move then.
+            InvalidArgument: the log is in none of the directories.
         """
+        while not self._begin(stored, directories, target):
+            pass  # it has moved meanwhile
+
+    def _begin(
+        self, stored: PartitionLog, directories: Iterable[LogDirectory], target: LogDirectory
+    ) -> bool:
         name = stored.partition
         with self._changed:
             known = self._moves.get(name)
             if known is not None and known.target is target:
-                return
+                return True
         if known is not None:
             self._cancel(known)
+        source = _home(stored, directories)
         if source is target:
-            return
+            return True
         move = LogMove(source, target, stored, adopted=self._count)
-        move.begin()
+        try:
+            move.begin()
+        except HeadraceError:
+            move.cancel()  # what there is of a copy; it would be begun again at a start
+            raise
         with self._changed:
+            # Nothing but a move changes it, and none of this log is under way.
+            moved = not move.starts_at_home
             refused = name in self._forbidden or name in self._moves or self._stopped.is_set()
-            if not refused:
+            if not moved and not refused:
                 self._moves[name] = move
                 self._waiting.append((0.0, move))
                 self._start_threads()
                 self._changed.notify()
-        if refused:
+        if moved or refused:
             move.cancel()
-            return
+            return refused
         log.info(
             "log_move_begun",
             partition=str(name),
             source=str(source.path),
             target=str(target.path),
         )
+        return True
 
     @contextmanager
     def forbidden(self, *names: TopicPartition) -> Iterator[None]:
@@ -261,3 +282,11 @@ class LogMoves:
                 and not self._stopped.is_set()
             ):
                 self._changed.wait(min(ahead, _LONGEST_SLEEP_SECONDS))
+
+
+def _home(stored: PartitionLog, directories: Iterable[LogDirectory]) -> LogDirectory:
+    path = stored.path.parent
+    for directory in directories:
+        if directory.path == path:
+            return directory
+    raise InvalidArgument(f"no log directory has {stored.partition}")

@@ -22,6 +22,7 @@ from headrace.broker.replica.log_moves import LogMoves
 from headrace.cluster.topic import TopicRecord
 from headrace.log.log_directory import LogDirectory
 from headrace.log.log_move import settle_half_moves, take_futures
+from headrace.log.log_reach import LogReach
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.error import DiskFull, InvalidArgument, StorageError
 from headrace.model.ids import BrokerId, TopicId, TopicPartition
@@ -158,8 +159,28 @@ class LogStorage:
             return False
         if source.offline is not None:
             raise source.offline
-        self.moves.request(source.get(name), source, target)
+        stored = source.get(name)
+        self._make_way(name, topic_id, target)
+        self.moves.request(stored, self.directories, target)
         return True
+
+    def _make_way(
+        self, name: TopicPartition, topic_id: TopicId | None, target: LogDirectory
+    ) -> None:
+        """Set aside a log that is not served, and kept its name when its disk was full: another one
+        gets that name, and is served.
+
+        Raises:
+            DiskFull: it keeps its name.
+        """
+        if name not in target:
+            return
+        stale = (target, name) in self._stale
+        if stale or _topic_id(target, name) not in (topic_id, _UNREADABLE):
+            self._set_aside(target, [name])
+            self._forget_stale()
+            if name in target:
+                raise DiskFull(f"an older log of {name} could not be renamed: free some space")
 
     def choose(self, name: TopicPartition, target: LogDirectory) -> None:
         """Make a log in this directory when it is made; forgotten with a restart."""
@@ -313,7 +334,9 @@ class LogStorage:
         if source is None:
             return
         try:
-            self.moves.request(source.get(name), source, target)
+            stored = source.get(name)
+            self._make_way(name, source.topic_id(name), target)
+            self.moves.request(stored, self.directories, target)
         except StorageError as error:
             log.error("log_move_not_begun", partition=str(name), reason=str(error))
 
@@ -406,7 +429,10 @@ def _stale_twins(name: TopicPartition, found: list[LogDirectory]) -> list[LogDir
     """Return all but the directory whose log of this partition has the newest leader epoch, and
     of those the highest end."""
     ends = {directory: _end(directory, name) for directory in found}
-    best = max(found, key=ends.__getitem__)
+    best = found[0]
+    for each in found[1:]:
+        if ends[each].is_beyond(ends[best]):
+            best = each
     log.error(
         "partition_in_two_directories",
         partition=str(name),
@@ -416,11 +442,8 @@ def _stale_twins(name: TopicPartition, found: list[LogDirectory]) -> list[LogDir
     return [each for each in found if each is not best]
 
 
-def _end(directory: LogDirectory, name: TopicPartition) -> tuple[int, int]:
-    """Return the leader epoch of a log's last record, and the log's end."""
+def _end(directory: LogDirectory, name: TopicPartition) -> LogReach:
     try:
-        stored = directory.get(name)
+        return LogReach.of(directory.get(name))
     except StorageError:
-        return (-1, -1)
-    end = stored.log_end_offset
-    return (stored.epochs.epoch_at(end - 1) if end > stored.log_start_offset else -1, end)
+        return LogReach(-1, -1)

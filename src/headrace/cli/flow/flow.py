@@ -52,7 +52,11 @@ class DeployMode(StrEnum):
 
 PairsOption = Annotated[
     list[str] | None,
-    typer.Option("-X", metavar="KEY=VALUE", help="An argument of the program, spark.* or kafka.*."),
+    typer.Option(
+        "-X",
+        metavar="KEY=VALUE",
+        help="An argument of the program, or a setting: spark.*, kafka.*, source.*, sink.*, ...",
+    ),
 ]
 FilterOption = Annotated[
     Path | None, typer.Option("--filter", metavar="FILE", help="-X pairs in a properties file.")
@@ -101,7 +105,8 @@ def run(
     local: Annotated[bool, typer.Option("--local", help="On this machine: the default.")] = False,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master.")] = None,
     deploy_mode: Annotated[
-        DeployMode, typer.Option(help="Where the driver runs: here, or in the cluster.")
+        DeployMode,
+        typer.Option(help="Where the driver runs: here, or in the cluster (only --master yarn)."),
     ] = DeployMode.CLIENT,
     environment: Annotated[
         str | None,

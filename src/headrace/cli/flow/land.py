@@ -69,7 +69,9 @@ def land(
     traceback: TracebackOption = False,
     pairs: Annotated[
         list[str] | None,
-        typer.Option("-X", metavar="KEY=VALUE", help="An option of the source, or spark.*."),
+        typer.Option(
+            "-X", metavar="KEY=VALUE", help="An option of the source, kafka.* or spark.*."
+        ),
     ] = None,
 ) -> None:
     """Write a topic to Parquet files by hour, each record exactly once."""

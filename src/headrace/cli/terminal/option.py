@@ -10,7 +10,7 @@ from headrace.cli.terminal.pair import parse_pairs
 from headrace.client.java_option import JAVA_KEYS, from_java
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import CLIENT_CONFIG, DEFAULT_BROKERS, ClientSettings
-from headrace.config.client_file import configured_client
+from headrace.config.client_file import CLIENT_CONFIG_VARIABLE, configured_client
 from headrace.spark.kafka_option import IGNORED
 
 BROKERS_VARIABLE = "HEADRACE_BROKERS"
@@ -29,7 +29,8 @@ BrokersOption = Annotated[
         "-b",
         "--brokers",
         metavar="HOST:PORT,...",
-        help=f"Bootstrap brokers; else ${BROKERS_VARIABLE}, else {DEFAULT_BROKERS}.",
+        help=f"Bootstrap brokers; else ${BROKERS_VARIABLE}, else ${CLIENT_CONFIG_VARIABLE}'s,"
+        f" else {DEFAULT_BROKERS}.",
     ),
 ]
 SettingsOption = Annotated[

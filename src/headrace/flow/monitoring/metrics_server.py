@@ -62,7 +62,9 @@ class MetricsServer:
         return self._http.address
 
     def listen(self, bind: str, host: str | None = None) -> ReportAddress | None:
-        """Receive reports of tasks; None if that is not possible here, and figures of tasks lack.
+        """Receive reports of tasks; None if that is not possible here.
+
+        The run then has no figures of tasks.
 
         Args:
             bind: an address of this machine.

@@ -18,8 +18,8 @@ _PEM = b"-----BEGIN "
 _JAVA = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")  # JKS, JCEKS
 
 
-class StoreFile:
-    """The file that a setting names, read once.
+class KeyStore:
+    """A key or trust store: the file that a setting names, read once.
 
     Its content says which format it has. `<name>-type` only has to be one that exists: Java writes
     PKCS 12 for a store that its user calls JKS.

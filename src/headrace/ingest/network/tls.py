@@ -2,7 +2,7 @@
 
 import ssl
 
-from headrace.ingest.network.key_store import StoreFile
+from headrace.ingest.network.key_store import KeyStore
 from headrace.ingest.settings import Setting, Settings, flag, secret, text
 
 _PROTOCOLS: tuple[Setting, ...] = (
@@ -61,7 +61,7 @@ def server_tls(settings: Settings) -> ssl.SSLContext | None:
     # reset the connection, and the messages on their way would be lost.
     context.num_tickets = 0
     _limit_versions(context, settings)
-    StoreFile(settings, "keystore", path).load_key(context)
+    KeyStore(settings, "keystore", path).load_key(context)
     return context
 
 
@@ -80,7 +80,7 @@ def client_tls(settings: Settings) -> ssl.SSLContext | None:
         context.verify_mode = ssl.CERT_NONE
     path = settings.optional("truststore")
     if path is not None:
-        StoreFile(settings, "truststore", path).load_trusted(context)
+        KeyStore(settings, "truststore", path).load_trusted(context)
     return context
 
 

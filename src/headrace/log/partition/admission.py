@@ -8,13 +8,20 @@ A compressed batch is inflated, and its records are walked too: one that does no
 every consumer at it (docs/decisions/0030).
 
 Inflating and compressing take long: a batch of 3 KB may inflate to 100 MB. `must_open` says which
-batches need that, so that a broker can call `admit` in a thread for them.
+batches need that, so that a broker can call `admit` in a thread for them. Others wait for the same
+thread, so `admit` gives up, if asked to, on those that would hold it for long.
 """
 
 from collections.abc import Sequence
 from typing import NoReturn
 
-from headrace.model.error import BatchTooLarge, CorruptBatch, InvalidRecord, InvalidTimestamp
+from headrace.model.error import (
+    BatchTooLarge,
+    CorruptBatch,
+    InvalidRecord,
+    InvalidTimestamp,
+    TakesLong,
+)
 from headrace.model.topic_config import LogConfig
 from headrace.records import framing
 from headrace.records.batch import HEADER_BYTES, Batch, Buffer, view_of
@@ -28,15 +35,24 @@ _UNCOMPRESSED = frozenset({_PRODUCERS_CHOICE, "uncompressed"})
 # The largest uncompressed request (socket.request.max.bytes): a topic that stores its batches in
 # another codec inflates none to more than that.
 _MAX_INFLATED_BYTES = 100 * 1024 * 1024
+# What a batch may inflate to where others wait: a millisecond's worth, or a hundredfold, which few
+# batches reach that were not made for it. Counted, not guessed: what a batch says of it may be a
+# lie.
+_PROMPT_INFLATED_BYTES = 1024 * 1024
+_PROMPT_RATIO = 100
 _KEY_RULE = "it has no key, and the topic is compacted"
 # A response names no more refused records than this. The rest of the batch is refused anyway.
 _MAX_NAMED_RECORDS = 1000
 
 
-def admit(records: Buffer, config: LogConfig, now_ms: int) -> list[Batch]:
+def admit(records: Buffer, config: LogConfig, now_ms: int, *, patient: bool = True) -> list[Batch]:
     """Return the batches in `records`, each of them sound and allowed by the topic's configuration.
 
+    Args:
+        patient: no other batch waits for this thread: inflate whatever is allowed.
+
     Raises:
+        TakesLong: not `patient`, and a batch inflates to 1 MiB and a hundred times its size.
         CorruptBatch, UnsupportedBatch, InvalidRecord: from `Batch.validate`, and for bytes that
             are not whole batches.
         BatchTooLarge: above max.message.bytes.
@@ -55,7 +71,7 @@ def admit(records: Buffer, config: LogConfig, now_ms: int) -> list[Batch]:
                 f"({config.max_message_bytes}): send smaller batches or raise the topic's limit"
             )
         batch.validate(from_client=True)
-        rows = _check_records(batch, config, now_ms)
+        rows = _check_records(batch, config, now_ms, patient)
         position += batch_bytes
         if config.compression_type != _PRODUCERS_CHOICE:
             batch = _recompressed(batch, config, rows)
@@ -120,10 +136,13 @@ def _out_of_time(batch: Batch, config: LogConfig, now_ms: int) -> bool:
     return batch.max_timestamp > newest_ms or 0 <= batch.base_timestamp < oldest_ms
 
 
-def _check_records(batch: Batch, config: LogConfig, now_ms: int) -> memoryview | None:
+def _check_records(
+    batch: Batch, config: LogConfig, now_ms: int, patient: bool
+) -> memoryview | None:
     """Check the records of a batch; return them if they are to be brought into another codec.
 
     Raises:
+        BatchTooLarge, TakesLong: it inflates to too much.
         InvalidRecord, InvalidTimestamp: naming the records.
     """
     untimely = _out_of_time(batch, config, now_ms)
@@ -135,11 +154,8 @@ def _check_records(batch: Batch, config: LogConfig, now_ms: int) -> memoryview |
                 f"a batch counts {batch.record_count} records, and {len(rows)} bytes of "
                 f"{Codec(batch.compression).name.lower()} cannot hold them"
             )
-        try:
-            rows = inflate(Codec(batch.compression), rows, _MAX_INFLATED_BYTES)
-        except CorruptBatch as error:
-            # Its CRC is right: it was sent like this, and sending it again does not help.
-            raise InvalidRecord(str(error)) from error
+        rows = _inflated(batch, patient)
+        framing.load_kernel_for(len(rows))
     elif (
         not config.compacted
         and not untimely
@@ -170,6 +186,21 @@ def _check_records(batch: Batch, config: LogConfig, now_ms: int) -> memoryview |
             f"{batch.max_timestamp}, outside of {_time_rule(config, now_ms)}"
         )
     return rows if recompress else None
+
+
+def _inflated(batch: Batch, patient: bool) -> memoryview:
+    rows = batch.records
+    prompt_bytes = max(_PROMPT_INFLATED_BYTES, _PROMPT_RATIO * len(rows))
+    most_bytes = _MAX_INFLATED_BYTES if patient else min(prompt_bytes, _MAX_INFLATED_BYTES)
+    try:
+        return inflate(Codec(batch.compression), rows, most_bytes)
+    except BatchTooLarge as error:
+        if most_bytes < _MAX_INFLATED_BYTES:
+            raise TakesLong(str(error)) from error
+        raise
+    except CorruptBatch as error:
+        # Its CRC is right: it was sent like this, and sending it again does not help.
+        raise InvalidRecord(str(error)) from error
 
 
 def _refuse(marks: Sequence[tuple[int, int]], config: LogConfig, now_ms: int) -> NoReturn:

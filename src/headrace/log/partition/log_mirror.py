@@ -7,7 +7,8 @@ know of its copy. What memory knows of the log, its offsets, epochs and producer
 is the same for the same records, and the log keeps it when it goes on with the other files.
 
 Rule 1: the log's lock is held for the last few KiB and the exchange of references only. Appends go
-on while bytes are copied and files are synced.
+on while bytes are copied and files are synced; what they added meanwhile is copied again and again
+without a sync, until little enough is left.
 Rule 2: what was durable in the log is durable in the copy before the log goes on there, and no sync
 ends between that moment and the last rename (`sync_lock`).
 Rule 3: an error of the copy's disk is an error of that directory alone; a full one leaves the copy
@@ -43,12 +44,17 @@ from headrace.model.ids import TopicPartition
 from headrace.records.batch import HEADER_BYTES, Batch
 
 # What is copied while the log's lock is held: a thousand of the smallest batches, some ms at most.
+# A log that grows faster gets twice as much with each attempt, for the move has to end.
 _LAST_BYTES = 64 * 1024
+_MOST_LAST_BYTES = 4 * 1024 * 1024
 _NOTED_BYTES = 256 * 1024
-# A log that grows faster than its last KiB are copied is left for a later try.
+# A log that rolls, or grows faster than its end is copied, is left for a later try.
 _TRIES = 10
-# A larger active segment is rolled: indexes of a closed one are copied, not made again.
+_CATCH_UPS = 10
+# A larger active segment is rolled: indexes of a closed one are copied, not made again. The next
+# one may grow so many times as large, so that tries without end do not leave small segments.
 _LARGEST_NOTED_BYTES = 1024 * 1024
+_ROLL_GROWTH = 8
 _INDEXES = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 Answer = TypeVar("Answer")
@@ -108,6 +114,8 @@ class LogMirror:
         self._snapshots: set[int] = set()
         self._seen: tuple[Segment, ...] = ()
         self._truncations = log.truncations
+        self._roll_above_bytes = _LARGEST_NOTED_BYTES
+        self._last_bytes = _LAST_BYTES
 
     @property
     def size_bytes(self) -> int:
@@ -115,8 +123,15 @@ class LogMirror:
 
     @property
     def behind_bytes(self) -> int:
-        """How many bytes of the log are not copied."""
-        return sum(segment.size_bytes for segment in self._log.segments.all) - self.size_bytes
+        """How many bytes of the log are not copied; what was cut since does not count as copied."""
+        behind = 0
+        for segment in self._log.segments.all:
+            copied = self._copies.get(segment)
+            if copied is None or copied.cuts != segment.cuts:
+                behind += segment.size_bytes
+            else:
+                behind += max(0, segment.size_bytes - copied.size_bytes)
+        return behind
 
     @property
     def end_offset(self) -> int:
@@ -134,12 +149,9 @@ class LogMirror:
     def copy(self, max_bytes: int) -> int:
         """Copy the next bytes, oldest first; return how many, 0 when there are none for now."""
         self._log.check_open()
-        self._drop_stale()
-        segments = self._log.segments.all
+        segments = self._follow()
         for segment in segments:
-            copied = self._copies.get(segment)
-            if copied is None:
-                copied = self._copies[segment] = _Copy(segment, segment.cuts)
+            copied = self._copies[segment]
             missing = segment.size_bytes - copied.size_bytes
             if missing > 0:
                 return self._copy_bytes(copied, min(missing, max_bytes))
@@ -148,20 +160,33 @@ class LogMirror:
         self._copy_snapshots()
         return 0
 
-    def _drop_stale(self) -> None:
-        segments, truncations = self._log.segments.all, self._log.truncations
-        if segments is self._seen and truncations == self._truncations:
-            return
-        present = set(segments)
-        with self._storage.io(f"drop copied segments of {self._log.partition}"):
+    def _follow(self) -> tuple[Segment, ...]:
+        """Have a copy for each segment of the log, and for no other; return those segments.
+
+        They, their cuts and the count of truncations are looked at under the log's lock, which a
+        truncation holds from its count to its last cut. So a copy from before a cut never
+        looks like one from after it, and bytes read while a segment is cut belong to a copy that
+        the next call drops.
+        """
+        log = self._log
+        with log.lock:
+            segments, truncations = log.segments.all, log.truncations
+            if segments is self._seen and truncations == self._truncations:
+                return segments
+            cuts = {segment: segment.cuts for segment in segments}
+        with self._storage.io(f"drop copied segments of {log.partition}"):
             for segment, copied in list(self._copies.items()):
-                if segment not in present or segment.cuts != copied.cuts:
+                if cuts.get(segment) != copied.cuts:
                     self._drop(copied)
                     del self._copies[segment]
             if truncations != self._truncations:
                 # The same offsets may have got other records.
                 self._drop_snapshots(set())
+        for segment, count in cuts.items():
+            if segment not in self._copies:
+                self._copies[segment] = _Copy(segment, count)
         self._seen, self._truncations = segments, truncations
+        return segments
 
     def _drop(self, copied: _Copy) -> None:
         if copied.noted is not None:
@@ -187,6 +212,7 @@ class LogMirror:
         with self._storage.io(f"copy {self._log.partition}"):
             self._storage.files.get(path, create=True).pwritev([data], position)
         copied.size_bytes += size_bytes
+        copied.complete = False  # a truncation may have made it the active one again
         return size_bytes
 
     def _complete(self, copied: _Copy) -> None:
@@ -314,15 +340,13 @@ class LogMirror:
         """Let the active segment be a small one, and bring the copies of all others to their end.
         Nothing but appends can change the log now."""
         log = self._log
-        self._drop_stale()
         with suppress(DiskFull):  # often the very reason for the move
-            if log.tip.segment.size_bytes > _LARGEST_NOTED_BYTES:
+            if log.tip.segment.size_bytes > self._roll_above_bytes:
                 self._roller.roll()
+                self._roll_above_bytes *= _ROLL_GROWTH
             self._flusher.flush()
-        for segment in log.segments.all[:-1]:
-            copied = self._copies.get(segment)
-            if copied is None:
-                copied = self._copies[segment] = _Copy(segment, segment.cuts)
+        for segment in self._follow()[:-1]:
+            copied = self._copies[segment]
             while copied.size_bytes < segment.size_bytes:
                 missing = segment.size_bytes - copied.size_bytes
                 if not self._copy_bytes(copied, min(missing, _LARGEST_NOTED_BYTES)):
@@ -362,31 +386,40 @@ class LogMirror:
         )
         self._rename(final)
         copies = [self._finished(each) for each in sealed]
-        with log.lock:
-            tip = log.tip
-            if tip.segment is not active or tip.size_bytes - noted.size_bytes > _LAST_BYTES:
-                return ()
+        for _ in range(_CATCH_UPS):
+            with log.lock:
+                tip = log.tip
+                if tip.segment is not active:
+                    return ()
+                if tip.size_bytes - noted.size_bytes <= self._last_bytes:
+                    self._note(active, noted, tip.size_bytes, tip.end_offset)
+                    noted.created_ms = active.created_ms
+                    return log.move(
+                        storage,
+                        final,
+                        [*copies, noted],
+                        sorted(self._snapshots),
+                        synced=end,
+                        on_roll=destination.rolled,
+                    )
+            # It grew while the disk worked. Nothing of that was promised (rule 2), so nothing is
+            # synced again, and this takes less time than what it makes up for.
             self._note(active, noted, tip.size_bytes, tip.end_offset)
-            noted.created_ms = active.created_ms
-            return log.move(
-                storage,
-                final,
-                [*copies, noted],
-                sorted(self._snapshots),
-                synced=end,
-                on_roll=destination.rolled,
-            )
+            self._last_bytes = min(2 * self._last_bytes, _MOST_LAST_BYTES)
+        return ()
 
     def _active_copy(self, active: Segment) -> Segment:
         copied = self._copies.get(active)
         if copied is not None and copied.noted is not None:
             return copied.noted
+        # Nothing counts as copied from here on: the disk may be full before the new file is there.
+        fresh = self._copies[active] = _Copy(active, active.cuts)
         with self._storage.io(f"move {self._log.partition}"):
             if copied is not None:
                 self._drop(copied)
             noted = Segment(self._storage, self._path, active.base_offset, new=True)
             noted.create()
-        self._copies[active] = _Copy(active, active.cuts, noted=noted)
+        fresh.noted = noted
         return noted
 
     def _note(self, active: Segment, noted: Segment, size_bytes: int, end: int) -> None:

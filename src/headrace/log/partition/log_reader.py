@@ -16,6 +16,7 @@ from headrace.log.producer.producer_state import ProducerState
 from headrace.log.segment.index_rebuild import rebuild_if_broken
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_list import floor
+from headrace.log.storage import Storage
 from headrace.model.error import CorruptIndex, OffsetOutOfRange, StorageError
 from headrace.model.offset import Offset
 
@@ -34,7 +35,7 @@ class LogReader:
     A segment can leave the log while a reader looks into it. Then its file is gone from under its
     name, and the reader starts over with the new list of segments.
 
-    Threads: any; no read waits for a lock.
+    Threads: any; no read waits for a lock, unless an error ends it.
     """
 
     __slots__ = ("_log",)
@@ -201,10 +202,12 @@ class LogReader:
     def retrying(self, look: Callable[[], _Answer]) -> _Answer:
         """Call `look`, and again when a segment left the log while it was being read.
 
-        A cold index that turns out to be corrupt is rebuilt before the next attempt.
+        A cold index that turns out to be corrupt is rebuilt before the next attempt. An error while
+        the log moved to another directory may be that of the former one.
         """
         self._log.storage.check_online()
         for attempt in range(_READ_TRIES):
+            storage = self._log.storage
             try:
                 return look()
             except FileNotFoundError as error:
@@ -217,8 +220,13 @@ class LogReader:
                     raise self._unreadable(error) from error
                 self._rebuild_broken_indexes()
             except OSError as error:
-                raise self._unreadable(error) from error
+                if attempt == _READ_TRIES - 1 or not self._has_left(storage):
+                    raise self._unreadable(error) from error
         raise AssertionError("unreachable")
+
+    def _has_left(self, storage: Storage) -> bool:
+        with self._log.lock:  # a move that is under way ends first
+            return self._log.storage is not storage
 
     def _unreadable(self, error: Exception) -> StorageError:
         return self._log.storage.fail(StorageError(f"cannot read {self._log.partition}: {error}"))

@@ -155,19 +155,24 @@ class LogState:
         What memory knows stays as it is: offsets, epochs and producers are those of the same
         records. The caller holds all locks, and the copies hold what the files here hold.
 
+        A reader without a lock sees one file of the log or its copy, whichever it takes: the former
+        segments are retired last, when it finds the copies instead. `storage` changes after what
+        lies there, so that a reader that met an error can tell whose it was (`LogReader`).
+
         Args:
             synced: every record below it is durable in the copies, and so is what recovery needs
                 below the last segment.
         """
         left, active = self.segments.all, segments[-1]
-        for segment in left:
-            segment.retired = True
+        copies = SegmentList(storage, path, segments, self.lock)
+        copies.names_changed = True
+        self.segments = copies
+        self.tip = Tip(self.tip.end_offset, active, active.size_bytes)
         self.storage, self.path, self.on_roll = storage, path, on_roll
-        self.segments = SegmentList(storage, path, segments, self.lock)
-        self.segments.names_changed = True
         self.snapshots = SnapshotFiles(storage, path, snapshots)
         self.epochs.move(storage.filesystem, path / self.epochs.path.name)
         self.recovery_point = min(self.recovery_point, active.base_offset)
         self.synced = synced
-        self.tip = Tip(self.tip.end_offset, active, active.size_bytes)
+        for segment in left:
+            segment.retired = True
         return left

@@ -153,10 +153,10 @@ class PartitionLog:
         then, and hand `append` what it returns."""
         return must_open(records, self._state.config)
 
-    def admit(self, records: Bytes) -> list[Batch]:
+    def admit(self, records: Bytes, *, patient: bool = True) -> list[Batch]:
         """Check a client's batches, and bring them into the topic's codec (`admission.admit`)."""
         state = self._state
-        return admit(records, state.config, state.storage.clock.wall_ms())
+        return admit(records, state.config, state.storage.clock.wall_ms(), patient=patient)
 
     # -- what it is made of --------------------------------------------------------------------
 

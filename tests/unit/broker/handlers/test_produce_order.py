@@ -21,7 +21,7 @@ def test_a_plain_batch_waits_for_one_that_is_being_opened(tmp_path: Path) -> Non
             go_on = threading.Event()
             slow = sample_batch(b"slow", b"slow")
 
-            def open_slowly() -> list[Batch]:
+            def open_slowly(_: bool) -> list[Batch]:
                 go_on.wait(20)
                 return partition.log.admit(slow)
 

@@ -1,6 +1,8 @@
 """Listeners behind TLS, for stock clients and for our own."""
 
 import asyncio
+import errno
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from structlog.testing import capture_logs
 
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.network.tls import Tls, distinguished_name
@@ -199,6 +202,51 @@ def test_a_replaced_certificate_is_shown_without_a_restart(tmp_path: Path) -> No
         second.keystore.replace(first.keystore)
         tls.reload_if_changed()
         assert shown_by(server) == expected != before
+
+    play(tmp_path / "data", listener(first), talk)
+
+
+def test_a_certificate_of_the_same_size_and_time_is_seen(tmp_path: Path) -> None:
+    """A copy that keeps times, as `cp -p` and `rsync -t` make, into the file that is there."""
+    first, second = made(tmp_path, "first"), made(tmp_path, "second")
+    texts = [each.keystore.read_text() for each in (first, second)]
+    before, after = (text.ljust(max(map(len, texts)), "\n") for text in texts)
+    first.keystore.write_text(before)
+    stat = first.keystore.stat()
+    expected = ssl.PEM_cert_to_DER_cert(second.certificate.read_text())
+
+    def talk(server: Server) -> None:
+        tls = server.broker.peer_connector.tls
+        assert tls is not None
+        first.keystore.write_text(after)
+        os.utime(first.keystore, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        tls.reload_if_changed()
+        assert shown_by(server) == expected
+
+    play(tmp_path / "data", listener(first), talk)
+
+
+def test_a_certificate_that_could_not_be_read_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No descriptor was free, say: nothing about the file changes when there is one again."""
+    first, second = made(tmp_path, "first"), made(tmp_path, "second")
+    expected = ssl.PEM_cert_to_DER_cert(second.certificate.read_text())
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "no descriptor is free")
+
+    def talk(server: Server) -> None:
+        tls = server.broker.peer_connector.tls
+        assert tls is not None
+        second.keystore.replace(first.keystore)
+        with monkeypatch.context() as full, capture_logs() as logged:
+            full.setattr(ssl.SSLContext, "load_cert_chain", refuse)
+            for _ in range(3):
+                tls.reload_if_changed()
+        assert sum(line["event"] == "certificates_not_reloaded" for line in logged) == 1
+        tls.reload_if_changed()
+        assert shown_by(server) == expected
 
     play(tmp_path / "data", listener(first), talk)
 

@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from headrace.broker.replica.batch_opener import BatchOpener
-from headrace.model.error import RequestTimedOut
+from headrace.model.error import RequestTimedOut, TakesLong
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import Batch
 
@@ -24,7 +24,7 @@ class Opening:
         self.go = Event()
         self.opened = 0
 
-    def admit(self) -> list[Batch]:
+    def admit(self, _: bool) -> list[Batch]:
         self.go.wait(10)
         self.opened += 1
         return []
@@ -123,7 +123,7 @@ def test_what_was_opened_behind_a_slow_batch_is_bounded() -> None:
             return opening.opener.open(
                 partition,
                 memoryview(bytes(10)),
-                lambda: admit(number),
+                lambda _: admit(number),
                 lambda _: order.append(number),
             )
 
@@ -136,5 +136,97 @@ def test_what_was_opened_behind_a_slow_batch_is_bounded() -> None:
         opening.go.set()
         await asyncio.gather(*waiting)
         assert [number for number in order if number < 100] == list(range(20))
+
+    run(scenario)
+
+
+class Bombs:
+    """Batches that are given up at first, and then take until `go`."""
+
+    def __init__(self, opening: Opening) -> None:
+        self.opening = opening
+        self.order: list[int] = []
+
+    def admit(self, patient: bool) -> list[Batch]:
+        if not patient:
+            raise TakesLong("a hundred megabytes")
+        return self.opening.admit(patient)
+
+    def open(self, partition: TopicPartition, number: int) -> "asyncio.Future[None]":
+        def append(admitted: Callable[[], list[Batch]]) -> None:
+            admitted()
+            self.order.append(number)
+
+        return self.opening.opener.open(partition, memoryview(b"bomb"), self.admit, append)
+
+    def open_other(self, partition: TopicPartition, number: int) -> "asyncio.Future[None]":
+        return self.opening.opener.open(
+            partition, memoryview(b"other"), lambda _: [], lambda _: self.order.append(number)
+        )
+
+
+def test_batches_that_take_long_hold_no_other_partition() -> None:
+    async def scenario(opening: Opening) -> None:
+        bombs = Bombs(opening)
+        waiting = [bombs.open(TopicPartition("bombs", each), each) for each in range(10)]
+
+        for number in range(100, 120):
+            await bombs.open_other(ORDERS, number)
+
+        assert bombs.order == list(range(100, 120))
+        opening.go.set()
+        await asyncio.gather(*waiting)
+        assert bombs.order[20:] == list(range(10))
+
+    run(scenario)
+
+
+def test_a_batch_that_takes_long_keeps_its_place_in_its_partition() -> None:
+    async def scenario(opening: Opening) -> None:
+        bombs = Bombs(opening)
+        waiting = [
+            (bombs.open_other if number % 3 else bombs.open)(ORDERS, number) for number in range(12)
+        ]
+        await bombs.open_other(TopicPartition("other", 0), 100)
+        assert bombs.order == [100]
+
+        opening.go.set()
+        await asyncio.gather(*waiting)
+
+        assert bombs.order[1:] == list(range(12))
+
+    run(scenario)
+
+
+def test_what_takes_long_waits_in_a_bounded_line() -> None:
+    async def scenario(opening: Opening) -> None:
+        bombs = Bombs(opening)
+        waiting = [bombs.open(TopicPartition("bombs", each), each) for each in range(70)]
+        refused, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        opening.go.set()
+        done = await asyncio.gather(*waiting, return_exceptions=True)
+
+        assert isinstance(next(iter(refused)).exception(), RequestTimedOut)
+        assert sum(isinstance(each, RequestTimedOut) for each in done) >= 1
+        assert opening.opened >= 32
+        # The line is free again.
+        assert await bombs.open(ORDERS, 100) is None
+
+    run(scenario)
+
+
+def test_one_that_takes_long_is_not_opened_after_the_end() -> None:
+    async def scenario(opening: Opening) -> None:
+        bombs = Bombs(opening)
+        waiting = [bombs.open(TopicPartition("bombs", each), each) for each in range(10)]
+        # Until all of them wait for the one thread: later batches than theirs are opened.
+        await bombs.open_other(ORDERS, 100)
+        closing = asyncio.create_task(asyncio.to_thread(opening.opener.close))
+        await asyncio.wait(waiting[1:])
+        opening.go.set()
+        await closing
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+        assert opening.opened <= 1
 
     run(scenario)

@@ -10,122 +10,16 @@ from uuid import UUID
 
 import pytest
 
-from headrace.broker.operation.compaction_worker import CompactionWorker
 from headrace.broker.replica.log_moves import LogMoves
-from headrace.broker.replica.log_storage import LogStorage
 from headrace.cluster.topic import PartitionRecord, TopicRecord, random_topic_id
-from headrace.log.file_pool import FilePool
-from headrace.log.log_directory import LogDirectory
 from headrace.log.log_move import LogMove
 from headrace.log.partition.log_state import LogState
-from headrace.log.partition.partition_log import PartitionLog
-from headrace.model.clock import SystemClock
-from headrace.model.error import StorageError
-from headrace.model.ids import BrokerId, TopicPartition
-from headrace.model.topic_config import LogConfig
-from headrace.records.batch import Batch, iter_batches
+from headrace.model.error import DiskFull, StorageError
+from headrace.model.ids import TopicPartition
 from headrace.testing.readiness import wait_until
-from testkit.fault.crash_disk import CrashDisk
 from testkit.fault.disk_fault import Call, Fault
-from testkit.sample.batch import sample_batch
-
-CLICKS = TopicPartition("clicks", 0)
-ME = BrokerId(0)
-A, B, C = Path("/a"), Path("/b"), Path("/c")
-CONFIG = LogConfig(segment_bytes=2000, file_delete_delay_ms=0)
-
-
-class Disks:
-    """Three log directories of a broker on a disk in memory, opened again and again."""
-
-    def __init__(self) -> None:
-        self.disk = CrashDisk()
-        self.record = TopicRecord(
-            name="clicks", topic_id=random_topic_id(), partitions=(PartitionRecord.on((ME,)),)
-        )
-        self.storage = self.open()
-        self.storage.choose(CLICKS, self.directory(A))
-        self.storage.make(self.record)
-        self.log = self.log_of_clicks()
-        for number in range(40):
-            self.append(number)
-
-    def open(self) -> LogStorage:
-        worker = CompactionWorker(SystemClock(), memory_bytes=1 << 20, bytes_per_second=1e9)
-        self.storage = LogStorage(ME, worker)
-        files = FilePool(self.disk)
-        for path in (A, B, C):
-            self.storage.add(
-                LogDirectory.open(
-                    path,
-                    cluster_id="t",
-                    filesystem=self.disk,
-                    files=files,
-                    configs=lambda topic: CONFIG,
-                    background=False,
-                )
-            )
-        return self.storage
-
-    def restart(self) -> None:
-        self.storage.moves.stop()
-        for directory in self.storage.directories:
-            directory.close()
-        self.open().set_strays_aside({"clicks": self.record})
-
-    def directory(self, path: Path) -> LogDirectory:
-        return next(each for each in self.storage.directories if each.path == path)
-
-    def log_of_clicks(self) -> PartitionLog:
-        log = self.storage.log_of(CLICKS, self.record.topic_id)
-        assert log is not None
-        return log
-
-    def append(self, number: int) -> None:
-        self.log.append(sample_batch(b"%06d" % number + b"x" * 100), 0)
-        self.log.set_high_watermark(self.log.log_end_offset)
-
-    def move(self, target: Path) -> bool:
-        return self.storage.move(CLICKS, self.record.topic_id, self.directory(target))
-
-    def hold(self) -> None:
-        """Let copying take for ever: a few bytes per second."""
-        self.storage.moves.configure(threads=1, bytes_per_second=1)
-
-    def home(self) -> Path | None:
-        return next((each.path for each in self.storage.directories if CLICKS in each), None)
-
-    def futures(self) -> list[str]:
-        return [
-            f"{path.name}/{name}"
-            for path in (A, B, C)
-            for name in self.disk.list(path)
-            if name.endswith("-future")
-        ]
-
-    def moving(self) -> bool:
-        return any(self.storage.moves.of(each) for each in self.storage.directories)
-
-    def wait(self) -> None:
-        wait_until(lambda: not self.moving(), what="the end of the move")
-
-    def copied_bytes(self, target: Path) -> int:
-        return self.storage.moves.of(self.directory(target))[0].size_bytes
-
-    def batches(self) -> list[bytes]:
-        log, found = self.log_of_clicks(), []
-        at = int(log.log_start_offset)
-        while at < log.log_end_offset:
-            piece = log.read(at, 1 << 20)
-            assert piece.file is not None
-            data = piece.file.pread(piece.size, piece.position)
-            for batch in iter_batches(data):
-                found.append(bytes(batch.buffer[batch.position : batch.end]))
-                at = batch.next_offset
-        return found
-
-    def values(self) -> list[int]:
-        return [Batch(data).base_offset for data in self.batches()]
+from testkit.simulation.log_disks import CLICKS, ME, A, B, C
+from testkit.simulation.log_disks import LogDisks as Disks
 
 
 @pytest.fixture
@@ -305,6 +199,17 @@ def test_a_disk_that_refuses(disks: Disks, fault: str, monkeypatch: pytest.Monke
     assert injected.times < 3
 
 
+@pytest.mark.parametrize("written", ["partition.metadata", "unfinished-move"])
+def test_a_target_without_room_to_begin_keeps_nothing(disks: Disks, written: str) -> None:
+    disks.disk.inject(Fault(errno.ENOSPC, lambda call: written in call.path.name))
+
+    with pytest.raises(DiskFull):
+        disks.move(B)
+
+    assert not disks.moving()
+    assert not disks.futures()
+
+
 def test_a_move_out_of_a_full_directory(disks: Disks) -> None:
     """Often the very reason for the move: nothing can be rolled or flushed there."""
     disks.disk.inject(Fault(errno.ENOSPC, _below(A / "clicks-0"), times=1 << 30))
@@ -412,6 +317,56 @@ def test_a_look_for_a_log_that_moves_finds_it(disks: Disks) -> None:
             disks.move(target)
             disks.wait()
     assert not missed
+
+
+@pytest.mark.parametrize("target", [A, C])
+def test_a_request_during_the_exchange_of_another(
+    disks: Disks, monkeypatch: pytest.MonkeyPatch, target: Path
+) -> None:
+    """It ends the first move, which cannot be ended any more: the log lies in its target then."""
+    directory = disks.directory(B)
+    expect = directory.expect
+    second = Thread(target=disks.move, args=[target])
+
+    def expect_slowly(partition: TopicPartition, **offsets: int) -> None:
+        (move,) = disks.storage.moves.of(directory)
+        second.start()
+        wait_until(lambda: move.cancelled, what="the second request")
+        expect(partition, **offsets)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(directory, "expect", expect_slowly)
+        disks.move(B)
+        disks.wait()
+    second.join()
+    disks.wait()
+
+    assert [each.path for each in disks.storage.directories if CLICKS in each] == [target]
+    assert disks.directory(target).topic_id(CLICKS) == disks.record.topic_id
+    assert disks.log.path == target / "clicks-0"
+    disks.storage.delete([(CLICKS, disks.record.topic_id)])
+    assert not disks.disk.exists(target / "clicks-0")
+
+
+def test_a_log_that_moves_between_the_look_for_it_and_the_request(
+    disks: Disks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = LogMove.begin
+
+    def move_and_begin(move: LogMove) -> None:
+        monkeypatch.setattr(LogMove, "begin", begin)
+        disks.move(B)
+        disks.wait()
+        begin(move)
+
+    monkeypatch.setattr(LogMove, "begin", move_and_begin)
+
+    disks.move(C)
+    disks.wait()
+
+    assert [each.path for each in disks.storage.directories if CLICKS in each] == [C]
+    assert disks.directory(C).topic_id(CLICKS) == disks.record.topic_id
+    assert not disks.futures()
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.model.clock import SystemClock
 from headrace.model.error import DiskFull, StorageError
 from headrace.model.ids import BrokerId, TopicPartition
+from headrace.testing.readiness import wait_until
 from testkit.sample.batch import sample_batch
 
 CLICKS = TopicPartition("clicks", 0)
@@ -241,6 +242,31 @@ def test_an_older_copy_that_cannot_be_renamed_is_not_served(
     served = storage.log_of(CLICKS, clicks.topic_id)
     assert served is not None and served.log_end_offset == 3
     assert CLICKS in storage.directories[0]
+
+
+def test_a_log_moves_to_where_an_older_copy_could_not_be_renamed(
+    open_storage: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, clicks = open_storage(), topic("clicks")
+    first, second = storage.directories
+    first.create(CLICKS, clicks.topic_id).append(sample_batch(b"stale"), 0)
+    for _ in range(3):
+        second.create(CLICKS, clicks.topic_id).append(sample_batch(b"current"), 0)
+    storage = open_storage()
+    first, second = storage.directories
+    with monkeypatch.context() as full:
+        full.setattr(Disk, "replace", no_room)
+        storage.set_strays_aside(by_name(clicks))
+        with pytest.raises(DiskFull):
+            storage.move(CLICKS, clicks.topic_id, first)
+
+    assert storage.move(CLICKS, clicks.topic_id, first)
+    wait_until(lambda: not storage.moves.of(first), what="the end of the move")
+
+    assert first.offline is None
+    assert CLICKS not in second
+    served = storage.log_of(CLICKS, clicks.topic_id)
+    assert served is not None and served.log_end_offset == 3
 
 
 def no_room(*_: object) -> None:

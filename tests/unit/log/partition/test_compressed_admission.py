@@ -1,15 +1,19 @@
 """What a producer sends compressed is looked at, too, in the fast path and in the slow one."""
 
+import random
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from headrace.log.log_directory import LogDirectory
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.model.error import BatchTooLarge, InvalidRecord
+from headrace.model.error import BatchTooLarge, InvalidRecord, TakesLong
 from headrace.model.ids import TopicPartition
+from headrace.records import framing
 from headrace.records.batch import Batch, build_head
 from headrace.records.compression import Codec, compress
+from headrace.records.varint import write_varint
 from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
 
 CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -103,3 +107,53 @@ def test_a_bomb_is_refused(log: PartitionLog) -> None:
     assert log.append_plain(memoryview(bomb), 0) is None
     with pytest.raises(BatchTooLarge):
         log.admit(bomb)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_who_waits_gives_up_on_what_inflates_to_far_more_than_was_sent(
+    log: PartitionLog, codec: Codec
+) -> None:
+    """Snappy reaches 21 to 1 and is always opened at once."""
+    blown_up = compressed(codec, bytes(5 << 20))
+
+    if codec is Codec.SNAPPY:
+        assert log.admit(blown_up, patient=False)
+    else:
+        with pytest.raises(TakesLong):
+            log.admit(blown_up, patient=False)
+    assert log.admit(blown_up)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_who_waits_does_not_give_up_on_what_its_bytes_are_worth(
+    log: PartitionLog, codec: Codec
+) -> None:
+    large = compressed(codec, random.Random(1).randbytes(300_000) * 2, bytes(2 << 20))
+
+    assert log.admit(compressed(codec, bytes(900_000)), patient=False)
+    assert log.admit(large, patient=False)
+
+
+def test_a_size_that_a_batch_states_of_itself_changes_nothing(log: PartitionLog) -> None:
+    """One frame states its size, and so does not say what all of them hold."""
+    rows = bytes(Batch(sample_batch(bytes(5 << 20))).records)
+    frames = bytes(compress(Codec.ZSTD, rows[:100])) + bytes(compress(Codec.ZSTD, rows[100:]))
+
+    with pytest.raises(TakesLong):
+        log.admit(packed(Codec.ZSTD, frames, 1), patient=False)
+
+
+def test_much_is_not_walked_in_plain_python(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """3 KB can hold fifty million headers, for which plain Python takes minutes."""
+
+    def slowly(*_: object) -> NoReturn:
+        raise AssertionError("walked in plain Python")
+
+    monkeypatch.setattr(framing, "_inspect_slowly", slowly)
+    monkeypatch.setattr(framing, "_inspect", slowly)
+    body = b"\0\0\0\x01\x01" + write_varint(200_000) + b"\0\x01" * 200_000
+    rows = write_varint(len(body)) + body
+
+    assert log.admit(packed(Codec.ZSTD, bytes(compress(Codec.ZSTD, rows)), 1))
