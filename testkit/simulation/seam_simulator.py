@@ -38,7 +38,7 @@ from headrace.broker.replica.partition import Partition
 from headrace.cluster.entity import decode_entity
 from headrace.cluster.topic import TopicRecord
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.model.error import StorageError
+from headrace.model.error import LogClosed, StorageError
 from headrace.model.ids import TopicPartition
 from testkit.simulation.seam_administrator import SeamAdministrator
 from testkit.simulation.seam_broker import TOPIC, SeamBroker
@@ -87,6 +87,8 @@ class SeamSimulator(VirtualCluster):
             # Ids of topics come from the seed, too: the order of sets depends on them.
             with patch("headrace.cluster.topic.uuid4", self._uuid):
                 self._run()
+        except LogClosed as error:
+            self.fail(f"a broker serves a log that it has deleted: {error}")
         finally:
             self._loop.discard()
             for broker in self.brokers.values():
