@@ -5,11 +5,11 @@ Theory of operation
 `cluster_simulator` proves the arithmetic of replication. Faults that were found later sat where two
 features meet: a deletion into the middle of a batch, then a new replica; a topic that was deleted
 and created again, with a crash in between; a setting of the broker changed while a partition is
-led. So the brokers here (`seam_broker`) run the real applier, roles, log directory, logs,
-partitions and followers. Besides the faults of `virtual_cluster` these happen at random: a topic is
-deleted and created again; records are deleted, by hand and by retention; a log is compacted;
-replicas move, in both directions; settings of the topic and of all brokers change; a disk is full
-for a while.
+led. So the brokers here (`seam_broker`) run nearly all real parts of a broker on a virtual event
+loop, and have several topics: one of records, and those of the coordinators. Besides the faults of
+`virtual_cluster` administrators act at random (`seam_administrator`): topics are deleted and
+created again, records deleted, logs compacted, replicas moved, settings changed, disks filled.
+Some histories have transactions over several partitions, and some have none: they are faster.
 
 What must hold, checked whenever a replica shows more, and at the end:
 
@@ -21,33 +21,40 @@ What must hold, checked whenever a replica shows more, and at the end:
 4. a batch that was acknowledged with acks=all is committed, and only once (*duplicate*), and at its
    append as many replicas were in sync as min.insync.replicas asks for;
 5. a reader that polls whichever broker leads never goes back and skips nothing (*non-monotonic
-   poll*);
-6. when the faults end, all replicas come to the same log and are in sync, moves have ended, and no
+   poll*); one that reads what is committed gets nothing of a transaction that was aborted, or whose
+   commit was not asked for (*aborted read*, *precommitted read*);
+6. a transaction is committed in all of its partitions or in none, and none hangs;
+7. a topic of a coordinator is made with as many replicas as configured, or not at all;
+8. when the faults end, all replicas come to the same log and are in sync, moves have ended, and no
    broker has a log that it should not have.
 """
 
-from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
+from unittest.mock import patch
 from uuid import UUID
 
-from headrace.cluster.config_command import ConfigAlteration
-from headrace.cluster.controller import Controller
-from headrace.cluster.topic_command import TopicDefaults, TopicToCreate
-from headrace.log.compaction.cleanable_range import cleanable_range
-from headrace.log.compaction.compactor import Compactor
+from headrace.broker.config.internal_topic import INTERNAL
+from headrace.broker.replica.partition import Partition
+from headrace.cluster.entity import decode_entity
+from headrace.cluster.topic import TopicRecord
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.model.config_code import ConfigOperation
-from headrace.model.error import DiskFull
-from headrace.model.ids import BrokerId
-from testkit.simulation.seam_broker import PARTITION, TOPIC, SeamBroker
-from testkit.simulation.seam_client import SeamProducer, SeamReader
+from headrace.model.error import LogClosed, StorageError
+from headrace.model.ids import TopicPartition
+from testkit.simulation.seam_administrator import SeamAdministrator
+from testkit.simulation.seam_broker import TOPIC, SeamBroker
+from testkit.simulation.seam_client import SeamClient, SeamProducer, SeamReader
 from testkit.simulation.seam_history import SeamHistory
-from testkit.simulation.virtual_cluster import FAULT_MS, REST_MS, SESSION_MS, VirtualCluster
+from testkit.simulation.session_store import SessionStore
+from testkit.simulation.transaction_ledger import TransactionLedger
+from testkit.simulation.transactional_producer import TransactionalProducer
+from testkit.simulation.virtual_cluster import FAULT_MS, REST_MS, VirtualCluster
+from testkit.simulation.virtual_loop import VirtualLoop
 
 BROKERS = (1, 2, 3, 4)
-_MIN_INSYNC = "min.insync.replicas"
-_COMPACTOR_BYTES = 24 * 64
+_INTERNAL_REPLICAS = 3
+_CRASHES = 0.3
+_STEP_MS = 150
+_SETTLED_STEPS = 4
 
 
 class SeamSimulator(VirtualCluster):
@@ -55,186 +62,127 @@ class SeamSimulator(VirtualCluster):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
+        self.partition_count = self.random.choice([1, 1, 2])
+        self.with_transactions = self.random.random() < 0.5
         self.brokers = {each: SeamBroker(self, each) for each in BROKERS}
         self.history = SeamHistory(self)
-        self.done: Counter[str] = Counter()
+        self.ledger = TransactionLedger(self)
+        self.administrator = SeamAdministrator(self)
+        self.clients: list[SeamClient] = []
+        self._loop = VirtualLoop(self, lambda: None, lambda: 0)
         self.watch()
+        self.ensemble.listeners.append(self._check_internal)
 
     @property
     def members(self) -> Mapping[int, SeamBroker]:
         return self.brokers
 
+    @property
+    def names(self) -> list[TopicPartition]:
+        """The partitions that clients write to."""
+        return [TopicPartition(TOPIC, each) for each in range(self.partition_count)]
+
     def run(self) -> None:
         try:
-            self._run()
+            # Ids of topics come from the seed, too: the order of sets depends on them.
+            with patch("headrace.cluster.topic.uuid4", self._uuid):
+                self._run()
+        except LogClosed as error:
+            self.fail(f"a broker serves a log that it has deleted: {error}")
         finally:
+            self._loop.discard()
             for broker in self.brokers.values():
                 broker.close()
+
+    def _uuid(self) -> UUID:
+        return UUID(int=self.random.getrandbits(128), version=4)
 
     def _run(self) -> None:
         for broker in self.brokers.values():
             self.after(self.random.randint(0, 50), broker.start)
-        producers = [SeamProducer(self, each) for each in (1, 2)]
-        readers = [SeamReader(self, each) for each in (1, 2)]
-        for step in (*(each.step for each in producers), *(each.step for each in readers)):
-            self.after(200, step)
-        self.after(150, self._administer)
+        names = self.names
+        producers = [SeamProducer(self, each, self.random.choice(names)) for each in (1, 2)]
+        committed = self.with_transactions
+        readers = [
+            SeamReader(self, number, name, committed=committed and number == 2)
+            for name in names
+            for number in (1, 2)
+        ]
+        transactional = [
+            TransactionalProducer(self, number, names, self._loop)
+            for number in ((1, 2) if self.with_transactions else ())
+        ]
+        self.clients = [*producers, *readers, *transactional]
+        for client in self.clients:
+            self.after(200, client.start)
+        self.after(150, self.administrator.step)
         self.after(self.fault_rates.fault_every_ms, self.fault)
         self.play(FAULT_MS)
         self.heal()
         for broker in self.brokers.values():
             broker.make_room()
-        self.play(FAULT_MS + 2 * REST_MS)
+        self._settle()
         self.history.check_end(self.brokers)
+        topics = self.brokers[1].state.state.topics
+        self.ledger.check_end(
+            known
+            for (topic_id, _), known in self.history.partitions.items()
+            if topic_id == topics[TOPIC].topic_id
+        )
         for reader in readers:
             reader.check_end()
 
-    # -- what brokers report
+    def _settle(self) -> None:
+        """Play until everything has come to its end, and some time more, in which it must stay so:
+        not the whole rest, which nothing would happen in."""
+        end_ms = FAULT_MS + 2 * REST_MS
+        calm = 0
+        while self.now_ms < end_ms and calm < _SETTLED_STEPS:
+            self.play(self.now_ms + _STEP_MS)
+            settled = self.idle and next(self.history.unsettled(self.brokers), None) is None
+            calm = calm + 1 if settled else 0
 
-    def begins_to_lead(self, broker: SeamBroker, partition: object) -> None:
-        self.history.begins_to_lead(broker)
-
-    def shows(self, broker: SeamBroker, log: PartitionLog) -> None:
-        self.history.shows(broker, log)
-
-    # -- administrators
-
-    def _administer(self) -> None:
-        if self.calm:
-            self._create_if_missing()
-            return
-        self.after(self.random.randint(1, 300), self._administer)
-        serving = [each for each in self.brokers.values() if each.serves]
-        if not serving:
-            return
-        broker = self.random.choice(serving)
-        self._create_if_missing()
-        kind = self.random.choice(list(_ACTIONS))
-        self.done[kind] += 1
-        _ACTIONS[kind](self, broker)
+    @property
+    def idle(self) -> bool:
+        """Whether no client has anything to do any more."""
+        return not any(each.busy for each in self.clients)
 
     def heal(self) -> None:
         super().heal()
-        self.after(SESSION_MS, self._create_if_missing)
+        self.administrator.heal()
 
-    def _create_if_missing(self) -> None:
-        serving = [each for each in self.brokers.values() if each.serves]
-        for broker in serving[:1]:
-            controller = broker.controller
-            if controller is not None and TOPIC not in controller.state.topics:
-                self._create(broker)
+    def connect(self, broker_id: int) -> SessionStore:
+        """Return a session; a broker that does not know whether its commit was done may crash."""
+        store = SessionStore(self.ensemble)
+        self.break_store(store, broker_id)
+        fails = store.after
 
-    def _create(self, broker: SeamBroker) -> None:
-        controller = broker.controller
-        alive = [] if controller is None else sorted(controller.state.brokers)
-        if len(alive) < 3:
+        def after() -> None:
+            try:
+                fails()
+            except StorageError:
+                if self.random.random() < _CRASHES:
+                    self.uncertain(self.brokers[broker_id])
+                raise
+
+        store.after = after
+        return store
+
+    # -- what brokers report
+
+    def begins_to_lead(self, broker: SeamBroker, partition: Partition) -> None:
+        self.history.begins_to_lead(broker, partition.name)
+
+    def shows(self, broker: SeamBroker, name: TopicPartition, log: PartitionLog) -> None:
+        self.history.shows(broker, name, log)
+
+    def _check_internal(self, path: str) -> None:
+        """Check a coordinator's topic when it is made (rule 7)."""
+        node = self.ensemble.nodes.get(path)
+        if node is None or node.version or not path.startswith(f"/{TopicRecord.KIND}/"):
             return
-        replicas = self.random.sample(alive, 3)
-        configs: dict[str, str | None] = {}
-        if self.random.random() < 0.4:
-            configs |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
-        if self.random.random() < 0.5:
-            configs[_MIN_INSYNC] = "2"
-        new = TopicToCreate(name=TOPIC, assignments={0: replicas}, configs=configs)
-        self.say("admin", f"creates the topic on {replicas} with {configs}")
-        broker.administer(lambda each: each.create_topics([new], defaults=TopicDefaults()))
-
-    def _delete_topic(self, broker: SeamBroker) -> None:
-        if self.random.random() < 0.3:
-            self.say("admin", "deletes the topic")
-            broker.administer(lambda each: each.delete_topics([TOPIC]))
-
-    def _delete_records(self, broker: SeamBroker) -> None:
-        for leader in self.brokers.values():
-            partition = leader.partition
-            if partition is None:
-                continue
-            log = partition.log
-            before = self.random.randint(log.log_start_offset, log.high_watermark)
-            self.say("admin", f"deletes records below {before} at broker {leader.broker_id}")
-            self.history.deletes(leader, before)
-            with suppress(DiskFull):
-                log.delete_records(before)
-
-    def _retain(self, broker: SeamBroker) -> None:
-        """Let retention run, with little room at times."""
-        size = self.random.choice(["300", "1000", "-1"])
-        self._alter_topic(broker, "retention.bytes", size)
-        for each in self.brokers.values():
-            log = each.log
-            if log is None or log.config.compacted:
-                continue
-            self.history.deletes(each, log.high_watermark)
-            with suppress(DiskFull):
-                for directory in each.storage.directories:
-                    directory.maintain()
-            self.say("admin", f"broker {each.broker_id} retains {log.log_start_offset} and on")
-
-    def _compact(self, broker: SeamBroker) -> None:
-        log = broker.log
-        if log is None or not log.config.compacted:
-            return
-        cleanable = cleanable_range(
-            log.segments,
-            log.config,
-            first_dirty=log.log_start_offset,
-            last_stable=log.last_stable_offset,
-            now_ms=broker.clock.wall_ms(),
-        )
-        if cleanable.dirty_bytes:
-            self.say("admin", f"compacts at broker {broker.broker_id} below {cleanable.end}")
-            self.history.compacts(broker)
-            compactor = Compactor(broker.clock, memory_bytes=_COMPACTOR_BYTES, chunk_bytes=1024)
-            with suppress(DiskFull):
-                compactor.clean(log, cleanable)
-
-    def _alter_topic(self, broker: SeamBroker, key: str, value: str | None) -> None:
-        operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
-        self.say("admin", f"sets {key} of the topic to {value}")
-        alteration = ConfigAlteration(key, operation, value)
-        broker.administer(lambda each: each.alter_topic_configs(TOPIC, [alteration]))
-
-    def _alter_min_insync(self, broker: SeamBroker) -> None:
-        self._alter_topic(broker, _MIN_INSYNC, self.random.choice(["1", "2", None]))
-
-    def _alter_brokers(self, broker: SeamBroker) -> None:
-        value = self.random.choice(["1", "2", None])
-        operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
-        self.say("admin", f"sets {_MIN_INSYNC} of all brokers to {value}")
-        alteration = ConfigAlteration(_MIN_INSYNC, operation, value)
-        broker.administer(lambda each: each.alter_broker_configs(None, [alteration]))
-
-    def _reassign(self, broker: SeamBroker) -> None:
-        def move(controller: Controller) -> None:
-            alive = sorted(controller.state.brokers)
-            cancel = self.random.random() < 0.2
-            count = min(len(alive), self.random.choice([2, 3]))
-            target: list[BrokerId] | None = None if cancel else self.random.sample(alive, count)
-            self.say("admin", f"moves the replicas to {target}")
-            controller.reassign({PARTITION: target})
-
-        broker.administer(move)
-
-    def _prefer(self, broker: SeamBroker) -> None:
-        self.say("admin", "elects the preferred leader")
-        broker.administer(lambda each: each.elect_leaders(None))
-
-    def _fill_disk(self, broker: SeamBroker) -> None:
-        broker.fill_disk(self.random.randint(50, 600))
-
-    def topic_id(self, broker: SeamBroker) -> UUID | None:
-        topic = broker.topics.by_name(TOPIC) if broker.serves else None
-        return None if topic is None else topic.topic_id
-
-
-_ACTIONS = {
-    "topic deleted": SeamSimulator._delete_topic,
-    "records deleted": SeamSimulator._delete_records,
-    "retention": SeamSimulator._retain,
-    "compaction": SeamSimulator._compact,
-    "topic's min.insync.replicas": SeamSimulator._alter_min_insync,
-    "brokers' min.insync.replicas": SeamSimulator._alter_brokers,
-    "replicas moved": SeamSimulator._reassign,
-    "preferred leader": SeamSimulator._prefer,
-    "disk full": SeamSimulator._fill_disk,
-}
+        record = decode_entity(node)
+        if isinstance(record, TopicRecord) and record.name in INTERNAL:
+            for partition in record.partitions:
+                if len(partition.replicas) < _INTERNAL_REPLICAS:
+                    self.fail(f"{record.name} was made with {partition.replicas}")

@@ -22,6 +22,8 @@ from testkit.simulation.memory_store import Ensemble, MemoryStore
 SESSION_MS = 600
 FAULT_MS = 4_000
 REST_MS = 3_000
+MOST_EVENTS = 500_000
+"""A history has some ten thousand."""
 
 
 class Violation(AssertionError):
@@ -64,6 +66,7 @@ class VirtualCluster:
 
     Attributes:
         calm: no more faults: everything must come to an end.
+        events: how many have happened.
     """
 
     def __init__(self, seed: int) -> None:
@@ -75,6 +78,7 @@ class VirtualCluster:
         self.ensemble = Ensemble()
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
+        self.events = 0
         self._cut: set[frozenset[int]] = set()
         self.fault_rates = FaultRates(
             loss=self.random.choice([0.0, 0.02, 0.2]),
@@ -94,6 +98,9 @@ class VirtualCluster:
         while self._queue and self._queue[0][0] <= until_ms:
             self.now_ms, _, event = heapq.heappop(self._queue)
             event()
+            self.events += 1
+            if self.events > MOST_EVENTS:
+                self.fail("this history does not end")
         self.now_ms = until_ms
 
     def after(self, wait_ms: int, event: Callable[[], None]) -> None:
@@ -132,6 +139,11 @@ class VirtualCluster:
     def connect(self, broker_id: int) -> MemoryStore:
         """Return a session that fails during a cut of the broker, and whose replies may be lost."""
         store = MemoryStore(self.ensemble)
+        self.break_store(store, broker_id)
+        return store
+
+    def break_store(self, store: MemoryStore, broker_id: int) -> None:
+        """Let a session fail as `connect` says."""
 
         def before() -> None:
             if not self.reachable(0, broker_id):
@@ -142,7 +154,6 @@ class VirtualCluster:
                 raise StorageError("the answer was lost")
 
         store.before, store.after = before, after
-        return store
 
     def watch(self) -> None:
         """Send every broker the watch events of what is written from now on."""
