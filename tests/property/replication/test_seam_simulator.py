@@ -62,6 +62,13 @@ def test_a_broker_that_is_cut_off_for_long_does_not_look_more_and_more_often(see
     assert simulator.events < 20_000
 
 
+@pytest.mark.parametrize("seed", [684, 697, 806])
+def test_a_setting_that_changes_while_a_broker_starts_reaches_its_logs(seed):
+    """They are opened, or recovered, before the broker registers, and took records with one
+    replica in sync where two are asked for."""
+    SeamSimulator(seed).run()
+
+
 def violation_of(seeds):
     """Play histories until one breaks a rule."""
     with pytest.raises(Violation) as found:

@@ -120,6 +120,9 @@ class MetadataApplier:
 
         Transactions last: those that were decided write their markers into the others at once.
         """
+        # Those that were opened, or recovered, before have the configuration of that moment.
+        for directory in self._target.storage.directories:
+            directory.configure()
         topics, turn = self._controller.state.topics.values(), LoopTurn()
         for topic in sorted(topics, key=lambda topic: topic.name == TRANSACTION_STATE):
             self.topics.apply(topic)
@@ -166,7 +169,11 @@ class MetadataApplier:
         if removed:
             self.topics.remove(removed)
         for record in sorted(records, key=lambda record: record.name == TRANSACTION_STATE):
+            unknown = self._target.topics.by_name(record.name) is None
             self.topics.apply(record)
+            if unknown and self._target.topics.by_name(record.name) is not None:
+                # At the start: its logs were opened before this change.
+                self.apply_topic_config(record.name)
             await turn.pause_if_over()
 
     def _apply_member(self, member: BrokerRecord, *, running: bool) -> None:
