@@ -49,6 +49,7 @@ from headrace.cluster.store import (
     node_path,
 )
 from headrace.cluster.term import CONTROLLER_PATH, TERM_PATH, term_holder, term_writes
+from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import (
     NewPartitions,
     TopicDefaults,
@@ -91,6 +92,17 @@ class Controller:
     def catch_up(self, paths: Iterable[str]) -> None:
         """Read nodes again that other brokers may have changed."""
         self._runner.catch_up(paths)
+
+    def gone(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Read the topics of these partitions again, and return those that do not exist."""
+        self.catch_up({node_path(TopicRecord.KIND, each.topic) for each in partitions})
+        topics = self.state.topics
+        return {
+            each
+            for each in partitions
+            if each.topic not in topics
+            or not 0 <= each.partition < len(topics[each.topic].partitions)
+        }
 
     def take_changes(self) -> list[Change]:
         """Return the changes since the last call, of this and of other brokers."""

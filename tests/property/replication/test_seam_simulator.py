@@ -69,6 +69,16 @@ def test_a_setting_that_changes_while_a_broker_starts_reaches_its_logs(seed):
     SeamSimulator(seed).run()
 
 
+def test_a_coordinator_that_starts_gives_up_no_marker():
+    """It loaded its transactions before it served their topics, and took those for deleted."""
+    SeamSimulator(610).run()
+
+
+def test_a_coordinator_serves_no_transaction_that_another_leader_may_not_know():
+    """It began to lead with records that the other replica did not have, and crashed."""
+    SeamSimulator(991).run()
+
+
 def violation_of(seeds):
     """Play histories until one breaks a rule."""
     with pytest.raises(Violation) as found:

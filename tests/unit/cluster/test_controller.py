@@ -20,9 +20,10 @@ from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import NewPartitions, TopicDefaults, TopicToCreate
 from headrace.model.config_code import ConfigOperation
 from headrace.model.error import CorruptLog, StorageError
-from headrace.model.ids import BrokerId
+from headrace.model.ids import BrokerId, TopicPartition
 from testkit.fault.crash_disk import CrashDisk
 from testkit.fault.disk_fault import Fault
+from testkit.simulation.memory_store import Ensemble, MemoryStore
 
 HERE = Path("/data/cluster")
 BROKER = BrokerRecord(broker_id=BrokerId(1), endpoints=(Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
@@ -52,6 +53,26 @@ def create(controller, name, **options):
 
 
 class TestTopics:
+    def test_a_topic_that_another_broker_has_created_is_not_gone(self):
+        ensemble = Ensemble()
+        ours, other = (Controller(MemoryStore(ensemble)) for _ in range(2))
+        other.register(BROKER)
+        create(other, "orders")
+        names = {TopicPartition(*each) for each in (("orders", 0), ("orders", 1), ("gone", 0))}
+
+        assert ours.gone(names) == {TopicPartition("orders", 1), TopicPartition("gone", 0)}
+        assert "orders" in ours.state.topics
+
+    def test_a_topic_that_another_broker_has_deleted_is_gone(self):
+        ensemble = Ensemble()
+        ours, other = (Controller(MemoryStore(ensemble)) for _ in range(2))
+        ours.register(BROKER)
+        create(ours, "orders")
+        other.reload()
+        other.delete_topics(["orders"])
+
+        assert ours.gone({TopicPartition("orders", 0)}) == {TopicPartition("orders", 0)}
+
     def test_a_topic_is_there_after_a_restart(self, controller, disk):
         topic = create(controller, "orders")
 

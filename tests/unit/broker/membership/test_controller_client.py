@@ -10,6 +10,7 @@ from headrace.cluster.config_command import ConfigAlteration
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
 from headrace.model.config_code import ConfigOperation
+from headrace.model.ids import TopicPartition
 from headrace.testing.local_broker import local_broker
 
 
@@ -49,5 +50,32 @@ def test_connection_limits_change_while_the_broker_runs(tmp_path: Path) -> None:
             )
 
             assert server.acceptor.limits.max_connections_per_host == 3
+
+    asyncio.run(run())
+
+
+def test_many_who_ask_for_partitions_that_are_gone_wait_for_one_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a start every transaction that was decided may ask."""
+    looks: list[set[TopicPartition]] = []
+    look = Controller.gone
+
+    def counted(controller: Controller, names: set[TopicPartition]) -> set[TopicPartition]:
+        looks.append(set(names))
+        return look(controller, names)
+
+    monkeypatch.setattr(Controller, "gone", counted)
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            controller = server.broker.controller
+            names = [TopicPartition("gone", each) for each in range(20)]
+
+            answers = await asyncio.gather(*(controller.gone([name]) for name in names))
+
+            assert answers == [{name} for name in names]
+            assert looks == [set(names)]
+            assert await controller.gone(names[:1]) == {names[0]}
 
     asyncio.run(run())
