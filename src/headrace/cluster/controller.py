@@ -93,16 +93,11 @@ class Controller:
         """Read nodes again that other brokers may have changed."""
         self._runner.catch_up(paths)
 
-    def gone(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Read the topics of these partitions again, and return those that do not exist."""
-        self.catch_up({node_path(TopicRecord.KIND, each.topic) for each in partitions})
+    def read_topics(self, names: Collection[str]) -> dict[str, TopicRecord]:
+        """Read these topics again, and return those that exist."""
+        self.catch_up(node_path(TopicRecord.KIND, each) for each in names)
         topics = self.state.topics
-        return {
-            each
-            for each in partitions
-            if each.topic not in topics
-            or not 0 <= each.partition < len(topics[each.topic].partitions)
-        }
+        return {each: topics[each] for each in names if each in topics}
 
     def take_changes(self) -> list[Change]:
         """Return the changes since the last call, of this and of other brokers."""

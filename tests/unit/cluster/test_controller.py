@@ -20,7 +20,7 @@ from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import NewPartitions, TopicDefaults, TopicToCreate
 from headrace.model.config_code import ConfigOperation
 from headrace.model.error import CorruptLog, StorageError
-from headrace.model.ids import BrokerId, TopicPartition
+from headrace.model.ids import BrokerId
 from testkit.fault.crash_disk import CrashDisk
 from testkit.fault.disk_fault import Fault
 from testkit.simulation.memory_store import Ensemble, MemoryStore
@@ -53,25 +53,17 @@ def create(controller, name, **options):
 
 
 class TestTopics:
-    def test_a_topic_that_another_broker_has_created_is_not_gone(self):
-        ensemble = Ensemble()
-        ours, other = (Controller(MemoryStore(ensemble)) for _ in range(2))
-        other.register(BROKER)
-        create(other, "orders")
-        names = {TopicPartition(*each) for each in (("orders", 0), ("orders", 1), ("gone", 0))}
-
-        assert ours.gone(names) == {TopicPartition("orders", 1), TopicPartition("gone", 0)}
-        assert "orders" in ours.state.topics
-
-    def test_a_topic_that_another_broker_has_deleted_is_gone(self):
+    def test_topics_are_read_as_other_brokers_have_left_them(self):
         ensemble = Ensemble()
         ours, other = (Controller(MemoryStore(ensemble)) for _ in range(2))
         ours.register(BROKER)
-        create(ours, "orders")
+        create(ours, "deleted")
         other.reload()
-        other.delete_topics(["orders"])
+        other.delete_topics(["deleted"])
+        orders = create(other, "orders")
 
-        assert ours.gone({TopicPartition("orders", 0)}) == {TopicPartition("orders", 0)}
+        assert ours.read_topics({"orders", "deleted", "gone"}) == {"orders": orders}
+        assert ours.state.topics == {"orders": orders}
 
     def test_a_topic_is_there_after_a_restart(self, controller, disk):
         topic = create(controller, "orders")

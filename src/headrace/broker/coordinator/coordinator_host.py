@@ -8,8 +8,8 @@ from headrace.broker.coordinator.producer_id_source import ProducerIdSource
 from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.topic_table import HostedTopic, TopicTable
+from headrace.cluster.topic import TopicRecord
 from headrace.model.clock import Clock
-from headrace.model.ids import TopicPartition
 
 Result = TypeVar("Result")
 
@@ -20,8 +20,8 @@ class ClusterTopics(Protocol):
     async def internal_topic(self, name: str) -> HostedTopic:
         """Return the topic of a coordinator, after creating it if it does not exist."""
 
-    async def gone(self, names: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Return the partitions that do not exist, as the cluster's store says now."""
+    async def read_topics(self, names: Iterable[str]) -> dict[str, TopicRecord]:
+        """Return those of the topics that exist, as the cluster's store has them now."""
 
 
 class CoordinatorHost(Protocol):

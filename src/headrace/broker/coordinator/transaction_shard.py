@@ -321,11 +321,15 @@ class TransactionShard:
     async def _gone(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, bool]:
         """Return which of the partitions that this broker does not know exist no more (rule 3)."""
         try:
-            gone = await self._host.controller.gone(names)
+            topics = await self._host.controller.read_topics({name.topic for name in names})
         except HeadraceError as error:
-            log.warning("partitions_not_looked_up", reason=str(error))
+            log.warning("topics_not_read", reason=str(error))
             return {}
-        return dict.fromkeys(gone, True)
+        return {
+            name: name.topic not in topics
+            or not 0 <= name.partition < len(topics[name.topic].partitions)
+            for name in names
+        }
 
     def _ask(
         self,

@@ -24,7 +24,7 @@ from headrace.cluster.state import ClusterState
 from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicDefaults, TopicPlan, TopicToCreate
 from headrace.model.error import HeadraceError
-from headrace.model.ids import BrokerId, TopicPartition
+from headrace.model.ids import BrokerId
 
 Result = TypeVar("Result")
 
@@ -60,8 +60,8 @@ class ControllerClient:
         self._one_command = asyncio.Lock()
         # The loop holds tasks weakly; a command under way must not be collected.
         self._commands: set[asyncio.Task[Any]] = set()
-        # Partitions to look for, and the command that will.
-        self._looking: tuple[set[TopicPartition], asyncio.Task[set[TopicPartition]]] | None = None
+        # The names of topics to read, and the command that will.
+        self._reading: tuple[set[str], asyncio.Task[dict[str, TopicRecord]]] | None = None
 
     async def administer(self, command: Callable[[Controller], Result]) -> Result:
         """Run a command of the controller and apply what it changed (rules 1 to 3)."""
@@ -170,8 +170,8 @@ class ControllerClient:
             raise HeadraceError(f"cannot create {name}: {reason}")
         return topic
 
-    async def gone(self, names: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Return the partitions that do not exist, as the cluster's store says now.
+    async def read_topics(self, names: Iterable[str]) -> dict[str, TopicRecord]:
+        """Return those of the topics that exist, as the cluster's store has them now.
 
         A topic that this broker does not serve may exist: it starts, the topic's logs are being
         made, or its watch event is on the way.
@@ -180,26 +180,24 @@ class ControllerClient:
             StorageError: the store cannot be read.
         """
         wanted = set(names)
-        if self._looking is None:
-            # Many transactions ask at once after a start: one command looks for all of them.
-            task = asyncio.get_running_loop().create_task(self._look())
+        if self._reading is None:
+            # Many transactions ask at once after a start: one command reads for all of them.
+            task = asyncio.get_running_loop().create_task(self._read_topics())
             self._commands.add(task)
             task.add_done_callback(self._command_ended)
-            self._looking = (set(), task)
-        unknown, looking = self._looking
-        unknown |= wanted
-        return wanted & await asyncio.shield(looking)
+            self._reading = (set(), task)
+        asked, reading = self._reading
+        asked |= wanted
+        found = await asyncio.shield(reading)
+        return {name: found[name] for name in wanted & found.keys()}
 
-    async def _look(self) -> set[TopicPartition]:
-        def look(controller: Controller) -> set[TopicPartition]:
-            return controller.gone(unknown)
-
+    async def _read_topics(self) -> dict[str, TopicRecord]:
         loop = asyncio.get_running_loop()
         async with self._one_command:
-            assert self._looking is not None
-            # Those that ask from now on need a later look.
-            (unknown, _), self._looking = self._looking, None
+            assert self._reading is not None
+            # Those that ask from now on need a later reading.
+            (names, _), self._reading = self._reading, None
             try:
-                return await loop.run_in_executor(self._thread, look, self._controller)
+                return await loop.run_in_executor(self._thread, self._controller.read_topics, names)
             finally:
                 await self._applier.apply(self._controller.take_changes())

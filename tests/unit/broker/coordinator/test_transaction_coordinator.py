@@ -11,6 +11,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import TRANSACTION_STATE
 from headrace.broker.coordinator.transaction_coordinator import TransactionRefusal
 from headrace.broker.replica.partition import Partition
+from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.error import DiskFull, LogDirectoryOffline, StorageError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
@@ -334,13 +335,13 @@ def test_a_partition_that_is_not_served_yet_gets_its_marker(tmp_path: Path) -> N
         assert topic is not None
         broker.topics.remove(topic)
 
-        gone, answers = broker.controller.gone, []
+        read, answers = broker.controller.read_topics, []
 
-        async def counted(names: Iterable[TopicPartition]) -> set[TopicPartition]:
-            answers.append(await gone(names))
+        async def counted(names: Iterable[str]) -> dict[str, TopicRecord]:
+            answers.append(await read(names))
             return answers[-1]
 
-        broker.controller.gone = counted  # type: ignore[method-assign]
+        broker.controller.read_topics = counted  # type: ignore[method-assign]
 
         assert (await end(broker, producer)).error is NONE
         await until(lambda: len(answers) == 2)
