@@ -7,6 +7,7 @@ from headrace.client.error import BrokerError, error_of
 from headrace.client.network.pool import ConnectionPool
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,14 @@ class LogDirAdmin:
         found = []
         for broker in brokers:
             answer = self._pool.node(broker).call(ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
-            error = error_of(getattr(answer, "error_code", 0), None)
+            error = error_of(getattr(answer, "error_code", ErrorCode.none))
             if error is not None:
                 raise error
             found += [
                 LogDir(
                     broker,
                     each.log_dir,
-                    error_of(each.error_code, None),
+                    error_of(each.error_code),
                     tuple(
                         ReplicaLog(
                             TopicPartition(topic.name, partition.partition_index),
@@ -89,7 +90,7 @@ class LogDirAdmin:
         body = {"dirs": [{"path": path, "topics": [topic]}]}
         answer = self._pool.node(broker).call(ApiKey.ALTER_REPLICA_LOG_DIRS, body)
         [result] = answer.results
-        return error_of(result.partitions[0].error_code, None)
+        return error_of(result.partitions[0].error_code)
 
 
 def _known(size: int) -> int | None:
