@@ -1,10 +1,12 @@
 """Random histories of brokers made of real parts, with faults and administrators in between."""
 
 import os
+from dataclasses import replace
 
 import pytest
 import structlog
 
+from headrace.broker.membership.controller_client import ControllerClient
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.broker.replica.partition import Partition
 from headrace.log.partition.partition_log import PartitionLog
@@ -103,3 +105,17 @@ class TestWhatIsFoundOut:
         monkeypatch.setattr(LogStorage, "_directory_with", by_name_alone)
 
         assert violation_of(range(100))
+
+    def test_a_coordinators_topic_with_as_many_replicas_as_there_are_brokers(self, monkeypatch):
+        async def with_fewer(client, name):
+            found = client._topics.by_name(name)
+            if found is None:
+                new = client._settings.internal_topic(name)
+                most = min(new.replication_factor, len(client._members))
+                await client.create_topics([replace(new, replication_factor=most)])
+                found = client._topics.by_name(name)
+            return found
+
+        monkeypatch.setattr(ControllerClient, "internal_topic", with_fewer)
+
+        assert "was made with" in violation_of(range(9, 100, 10))
