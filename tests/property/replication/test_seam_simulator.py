@@ -76,6 +76,12 @@ def test_a_follower_that_has_other_records_below_the_leaders_log_start_finds_out
     SeamSimulator(seed).run()
 
 
+@pytest.mark.parametrize("seed", [212, 1022, 1176])
+def test_a_topic_that_another_broker_deletes_at_once_is_gone_for_its_creator(seed):
+    """Its watch found the list of topics as it was, and the creator kept the topic for good."""
+    SeamSimulator(seed).run()
+
+
 def violation_of(seeds):
     """Play histories until one breaks a rule."""
     with pytest.raises(Violation) as found:
