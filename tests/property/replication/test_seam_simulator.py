@@ -71,6 +71,13 @@ def test_a_setting_that_changes_while_a_broker_starts_reaches_its_logs(seed):
     SeamSimulator(seed).run()
 
 
+@pytest.mark.parametrize("seed", [164, 793, 1034])
+def test_a_follower_that_has_other_records_below_the_leaders_log_start_finds_out(seed):
+    """The leader had deleted them, and knew no more where its first epoch had begun. The follower
+    could not go on in the middle of a batch, or showed its own records when it came to lead."""
+    SeamSimulator(seed).run()
+
+
 @pytest.mark.parametrize("seed", [212, 1022, 1176])
 def test_a_topic_that_another_broker_deletes_at_once_is_gone_for_its_creator(seed):
     """Its watch found the list of topics as it was, and the creator kept the topic for good."""
