@@ -78,6 +78,16 @@ def test_a_follower_that_has_other_records_below_the_leaders_log_start_finds_out
     SeamSimulator(seed).run()
 
 
+def test_a_coordinator_that_starts_gives_up_no_marker():
+    """It loaded its transactions before it served their topics, and took those for deleted."""
+    SeamSimulator(610).run()
+
+
+def test_a_coordinator_serves_no_transaction_that_another_leader_may_not_know():
+    """It began to lead with records that the other replica did not have, and crashed."""
+    SeamSimulator(991).run()
+
+
 @pytest.mark.parametrize("seed", [212, 1022, 1176])
 def test_a_topic_that_another_broker_deletes_at_once_is_gone_for_its_creator(seed):
     """Its watch found the list of topics as it was, and the creator kept the topic for good."""
