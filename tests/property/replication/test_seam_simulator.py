@@ -69,6 +69,12 @@ def test_a_setting_that_changes_while_a_broker_starts_reaches_its_logs(seed):
     SeamSimulator(seed).run()
 
 
+@pytest.mark.parametrize("seed", [212, 1022, 1176])
+def test_a_topic_that_another_broker_deletes_at_once_is_gone_for_its_creator(seed):
+    """Its watch found the list of topics as it was, and the creator kept the topic for good."""
+    SeamSimulator(seed).run()
+
+
 def violation_of(seeds):
     """Play histories until one breaks a rule."""
     with pytest.raises(Violation) as found:
