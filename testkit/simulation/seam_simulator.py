@@ -53,6 +53,8 @@ from testkit.simulation.virtual_loop import VirtualLoop
 BROKERS = (1, 2, 3, 4)
 _INTERNAL_REPLICAS = 3
 _CRASHES = 0.3
+_START_MS = 50
+_LATE_START_MS = 1500
 _STEP_MS = 150
 _SETTLED_STEPS = 4
 
@@ -100,12 +102,17 @@ class SeamSimulator(VirtualCluster):
             for broker in self.brokers.values():
                 broker.close()
 
+    @property
+    def _last_start_ms(self) -> int:
+        """Every tenth history begins with brokers missing, when coordinators get their topics."""
+        return _LATE_START_MS if self.seed % 10 == 9 else _START_MS
+
     def _uuid(self) -> UUID:
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def _run(self) -> None:
         for broker in self.brokers.values():
-            self.after(self.random.randint(0, 50), broker.start)
+            self.after(self.random.randint(0, self._last_start_ms), broker.start)
         names = self.names
         producers = [SeamProducer(self, each, self.random.choice(names)) for each in (1, 2)]
         committed = self.with_transactions
