@@ -67,6 +67,9 @@ class Chaos:
     A fault begins only when the one before is over and all replicas are in sync: two replicas of
     three must be enough, and one is not. Which faults there are depends on the cluster: network
     cuts need its network, full disks need `disks`, single ZooKeeper servers an ensemble.
+
+    Args:
+        rate: how many records the workload writes in a second, besides its transactions.
     """
 
     def __init__(
@@ -77,12 +80,13 @@ class Chaos:
         seed: int,
         *,
         disks: Mapping[int, SmallDisk] | None = None,
+        rate: int = 500,
     ) -> None:
         self._cluster = cluster
         self._topic = topic
         self._disks = dict(disks or {})
         self._random = random.Random(seed)
-        self._workload = Workload(cluster.address, topic, partitions)
+        self._workload = Workload(cluster.address, topic, partitions, rate=rate)
         self._now = ""
         self._seam_cluster = SeamCluster(cluster, self._random)
         self._seams = Seams(self._seam_cluster, self._random, self._go_on)
