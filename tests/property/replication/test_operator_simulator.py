@@ -43,6 +43,11 @@ def test_no_history_breaks_what_must_hold(monkeypatch):
     assert ended["quota"] > 10
 
 
+def test_offsets_of_a_deleted_topic_that_cannot_be_deleted_yet_are_not_served():
+    """Too few replicas were in sync when the coordinator loaded them, and it did not try again."""
+    OperatorSimulator(301).run()
+
+
 def violation_of(seeds):
     """Play histories until one breaks a rule."""
     with pytest.raises(Violation) as found:

@@ -11,8 +11,10 @@ Rule 3: an append that failed is rejected, whatever the reason, so state and log
 no event stays open. A wait that failed loses the shard: every reply that waited for it says so.
 Rule 4: a client that goes away only cancels its own reply. A parked request stays parked, as in
 Kafka: its member lives until its session or its join phase ends, and the reply is then dropped.
-Rule 5: offsets of topics that are gone are deleted after a load, before the first reply. Only the
-cluster's store says which these are: this broker may not know the newest topics yet.
+Rule 5: offsets of topics that are gone are deleted after a load, before the first reply: a consumer
+would go on with them in a new topic of the same name. Only the cluster's store says which these
+are: this broker may not know the newest topics yet. Where they cannot be deleted for now, the shard
+answers as if it were loading.
 Rule 6: the time the groups see moves evenly, from the wall clock's value at the start; setting the
 machine's clock must not end every session.
 """
@@ -239,9 +241,13 @@ class GroupCoordinator:
         if self._shards.get(shard.partition.name.partition) is not shard:
             raise Refusal(GroupError.NOT_COORDINATOR, "the groups are looked after elsewhere")
         if not shard.topics_checked:
-            shard.topics_checked = True
             ids = {name: topics[name].topic_id if name in topics else None for name in names}
-            self._carry_out(shard, shard.registry.forget_stale(ids))
+            shard.topics_checked = self._carry_out(shard, shard.registry.forget_stale(ids))
+        if not shard.topics_checked:
+            raise Refusal(
+                GroupError.COORDINATOR_LOAD_IN_PROGRESS,
+                "offsets of deleted topics cannot be deleted for now",
+            )
 
     async def registry(self, group_id: str) -> GroupRegistry:
         """Return the registry of a group, for reading only; changes go through `handle`.
@@ -276,7 +282,8 @@ class GroupCoordinator:
         if CONSUMER_OFFSETS in topics:
             self.stop()
         for shard in self._loaded():
-            self._carry_out(shard, shard.registry.forget_topics(topics))
+            if not self._carry_out(shard, shard.registry.forget_topics(topics)):
+                shard.topics_checked = False
 
     def expire(self) -> None:
         """Drop old offsets and empty groups; called every offsets.retention.check.interval.ms."""
@@ -305,8 +312,9 @@ class GroupCoordinator:
 
     # -- the seam to the log
 
-    def _carry_out(self, shard: _Shard, effects: GroupEffects) -> None:
-        end = None
+    def _carry_out(self, shard: _Shard, effects: GroupEffects) -> bool:
+        """Append the records, and release the replies; return whether nothing was rejected."""
+        end, wanted = None, effects
         if effects.records:
             try:
                 end = self._append(shard, effects)
@@ -329,6 +337,7 @@ class GroupCoordinator:
         else:
             self._release(effects)
         self._schedule(shard)
+        return effects is wanted
 
     def _append(self, shard: _Shard, effects: GroupEffects) -> int:
         producer = effects.producer or Producer(ProducerId(-1), ProducerEpoch(-1))

@@ -10,6 +10,7 @@ import pytest
 from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.coordinator.group_coordinator import BrokerTopics
+from headrace.broker.replica.partition import Partition
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.groups.classic.message import JoinReply, JoinRequest
 from headrace.groups.effect import Producer
@@ -19,7 +20,12 @@ from headrace.groups.record import MemberProtocol
 from headrace.groups.registry import GroupRegistry
 from headrace.model.clock import ManualClock
 from headrace.model.coordinator import coordinator_partition
-from headrace.model.error import DiskFull, InvalidProducerEpoch, StorageError
+from headrace.model.error import (
+    DiskFull,
+    InvalidProducerEpoch,
+    NotEnoughReplicas,
+    StorageError,
+)
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.testing.local_broker import local_broker
 
@@ -352,6 +358,30 @@ def test_offsets_of_a_topic_that_went_in_a_crash_are_forgotten_after_it(
 
     run(tmp_path, before)
     asyncio.run(main(after))
+
+
+def test_offsets_of_a_deleted_topic_are_not_served_while_they_cannot_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(broker: Broker) -> None:
+        await commit(broker, 5)
+
+        def refuse(*_: object, **__: object) -> None:
+            raise NotEnoughReplicas("too few are in sync")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Partition, "append", refuse)
+            await broker.controller.administer(
+                lambda controller: controller.delete_topics(["clicks"])
+            )
+            await broker.controller.create_topics([TopicToCreate(name="clicks")])
+            with pytest.raises(Refusal) as refused:
+                await committed(broker)
+
+        assert refused.value.error is GroupError.COORDINATOR_LOAD_IN_PROGRESS
+        assert await committed(broker) == -1
+
+    run(tmp_path, scenario)
 
 
 def test_offsets_of_a_topic_that_is_not_served_yet_are_kept(tmp_path: Path) -> None:
