@@ -8,11 +8,14 @@ import structlog
 from headrace.broker.membership import metadata_applier
 from headrace.broker.replica import log_storage
 from headrace.cluster.quota import ClientQuota
+from headrace.groups.effect import GroupEffects
+from headrace.groups.registry import GroupRegistry
 from testkit.simulation.inline_moves import InlineMoves
 from testkit.simulation.operator_simulator import OperatorSimulator
 from testkit.simulation.virtual_cluster import Violation
 
 SEEDS = range(12)
+NOTHING = GroupEffects()
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +58,12 @@ class TestWhatIsFoundOut:
         monkeypatch.setattr(log_storage, "take_futures", lambda directories: [])
 
         assert "half a copy" in violation_of(range(60))
+
+    def test_a_coordinator_that_keeps_offsets_of_a_deleted_topic(self, monkeypatch):
+        monkeypatch.setattr(GroupRegistry, "stale_topics", lambda registry: set())
+        monkeypatch.setattr(GroupRegistry, "forget_topics", lambda registry, topics: NOTHING)
+
+        assert "of a topic that was deleted" in violation_of(range(60))
 
     def test_a_quota_that_only_a_start_applies(self, monkeypatch):
         monkeypatch.setitem(metadata_applier._APPLIERS, ClientQuota, lambda applier: None)

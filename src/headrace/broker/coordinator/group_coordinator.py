@@ -41,7 +41,7 @@ from headrace.groups.request import GroupReply, GroupRequest
 from headrace.groups.topic import GroupTopic
 from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError, InvalidProducerEpoch, StorageError
-from headrace.model.ids import ProducerEpoch, ProducerId
+from headrace.model.ids import ProducerEpoch, ProducerId, TopicId
 from headrace.records.batch import Batch, iter_batches
 from headrace.records.control import ControlType, read_control
 from headrace.records.record import build_batch, iter_records
@@ -271,12 +271,12 @@ class GroupCoordinator:
         if shard is not None and not shard.loading:
             shard.registry.complete_transaction(producer_id, commit=commit)
 
-    def topics_deleted(self, names: set[str]) -> None:
+    def topics_deleted(self, topics: Mapping[str, TopicId]) -> None:
         """Delete the offsets of deleted topics. Without its own topic there are no groups left."""
-        if CONSUMER_OFFSETS in names:
+        if CONSUMER_OFFSETS in topics:
             self.stop()
         for shard in self._loaded():
-            self._carry_out(shard, shard.registry.forget_topics(names))
+            self._carry_out(shard, shard.registry.forget_topics(topics))
 
     def expire(self) -> None:
         """Drop old offsets and empty groups; called every offsets.retention.check.interval.ms."""
