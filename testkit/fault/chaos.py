@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from headrace.client.error import ClientError
+from headrace.model.error import InvalidArgument
 from headrace.testing.readiness import wait_until
 from testkit.fault.broken_network import CLIENTS, Point, broker_point, zookeeper_point
 from testkit.fault.cluster_process import ClusterProcess
 from testkit.fault.history import Anomaly
+from testkit.fault.operator_seam import OperatorSeams
 from testkit.fault.seam import Seams
+from testkit.fault.seam_cluster import SeamCluster
 from testkit.fault.small_disk import SmallDisk
 from testkit.fault.workload import Workload
 
@@ -64,6 +67,9 @@ class Chaos:
     A fault begins only when the one before is over and all replicas are in sync: two replicas of
     three must be enough, and one is not. Which faults there are depends on the cluster: network
     cuts need its network, full disks need `disks`, single ZooKeeper servers an ensemble.
+
+    Args:
+        rate: how many records the workload writes in a second, besides its transactions.
     """
 
     def __init__(
@@ -74,14 +80,17 @@ class Chaos:
         seed: int,
         *,
         disks: Mapping[int, SmallDisk] | None = None,
+        rate: int = 500,
     ) -> None:
         self._cluster = cluster
         self._topic = topic
         self._disks = dict(disks or {})
         self._random = random.Random(seed)
-        self._workload = Workload(cluster.address, topic, partitions)
+        self._workload = Workload(cluster.address, topic, partitions, rate=rate)
         self._now = ""
-        self._seams = Seams(cluster, self._random, self._go_on)
+        self._seam_cluster = SeamCluster(cluster, self._random)
+        self._seams = Seams(self._seam_cluster, self._random, self._go_on)
+        self._operator_seams = OperatorSeams(self._seam_cluster, self._random, self._go_on)
         self.report = ChaosReport(seed)
 
     def faults(self) -> dict[str, Callable[[], None]]:
@@ -106,7 +115,7 @@ class Chaos:
             if self._cluster.network.CUTS_CLIENTS:
                 found["leader unplugged"] = lambda: self._isolate(self._leader(), CLIENTS)
         found["replica moved away and back, leader killed"] = self._move_away_and_back
-        for name, seam in self._seams.all().items():
+        for name, seam in (self._seams.all() | self._operator_seams.all()).items():
             found[name] = partial(self._cross, seam)
         if self._disks:
             found["leader's disk full"] = lambda: self._fill_disk(self._leader())
@@ -116,14 +125,22 @@ class Chaos:
     def run(
         self,
         faults: int,
+        only: str = "",
         tell: Callable[[str], None] = lambda _: None,
         enough: Callable[[], bool] = lambda: False,
     ) -> ChaosReport:
         """Make `faults` faults, each kind as often as the others, in an order that the seed gives.
 
-        Stop early when `enough` returns true.
+        Args:
+            only: faults whose names have this in them.
+            enough: it stops early when this returns true.
+
+        Raises:
+            InvalidArgument: there are none.
         """
-        kinds = self.faults()
+        kinds = [name for name in self.faults() if only in name]
+        if not kinds:
+            raise InvalidArgument(f"no fault has {only!r} in its name: {', '.join(self.faults())}")
         order = [name for _ in range(-(-faults // len(kinds))) for name in kinds][:faults]
         self._random.shuffle(order)
         return self.run_all(order, tell, enough)
@@ -288,10 +305,10 @@ class Chaos:
         partition = self._random.randrange(3)
         everyone = sorted(self._cluster.brokers)
         gone = self._follower()
-        self._seams.move(self._topic, partition, [each for each in everyone if each != gone])
+        self._seam_cluster.move(self._topic, partition, [each for each in everyone if each != gone])
         # Two are left, and two must be in sync: no broker may be killed now.
         self._go_on()
-        self._seams.move(self._topic, partition, everyone)
+        self._seam_cluster.move(self._topic, partition, everyone)
         self._kill(self._leader())
 
     def _fill_disk(self, number: int) -> None:

@@ -218,6 +218,8 @@ class ReplicaTraffic:
         if parted is not None:
             diverging = DivergingEpoch(*parted)
             return FetchPartitionResult(index, 0, *_offsets(log), diverging_epoch=diverging)
+        if partition.must_start_over(requested.last_fetched_epoch, requested.fetch_offset):
+            return FetchPartitionResult(index, ErrorCode.offset_out_of_range, *_offsets(log))
         try:
             piece = log.read(
                 requested.fetch_offset,

@@ -1,10 +1,10 @@
 """What administrators do, at random, in a history of the seam simulator."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from random import Random
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from headrace.cluster.config_command import ConfigAlteration
 from headrace.cluster.controller import Controller
@@ -58,9 +58,9 @@ class SeamAdministrator:
             return
         broker = self._random.choice(serving)
         self._create_if_missing()
-        kind = self._random.choice(list(_ACTIONS))
+        kind = self._random.choice(list(self.actions))
         self.done[kind] += 1
-        _ACTIONS[kind](self, broker)
+        self.actions[kind](self, broker)
 
     def heal(self) -> None:
         """Let there be a topic in the end."""
@@ -206,15 +206,14 @@ class SeamAdministrator:
     def _fill_disk(self, broker: SeamBroker) -> None:
         broker.fill_disk(self._random.randint(50, 600))
 
-
-_ACTIONS = {
-    "topic deleted": SeamAdministrator._delete_topic,
-    "records deleted": SeamAdministrator._delete_records,
-    "retention": SeamAdministrator._retain,
-    "compaction": SeamAdministrator._compact,
-    "topic's min.insync.replicas": SeamAdministrator._alter_min_insync,
-    "brokers' min.insync.replicas": SeamAdministrator._alter_brokers,
-    "replicas moved": SeamAdministrator._reassign,
-    "preferred leader": SeamAdministrator._prefer,
-    "disk full": SeamAdministrator._fill_disk,
-}
+    actions: ClassVar[Mapping[str, Callable[..., None]]] = {
+        "topic deleted": _delete_topic,
+        "records deleted": _delete_records,
+        "retention": _retain,
+        "compaction": _compact,
+        "topic's min.insync.replicas": _alter_min_insync,
+        "brokers' min.insync.replicas": _alter_brokers,
+        "replicas moved": _reassign,
+        "preferred leader": _prefer,
+        "disk full": _fill_disk,
+    }

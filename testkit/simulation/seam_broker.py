@@ -9,7 +9,7 @@ followers, and the coordinators of groups and transactions. Simulated are ZooKee
 
 import asyncio
 import errno
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +44,7 @@ from testkit.fault.crash_disk import CrashDisk
 from testkit.fault.disk_fault import Call, Fault
 from testkit.simulation.inline_executor import InlineExecutor
 from testkit.simulation.inline_fetcher import InlineFetcher
+from testkit.simulation.inline_moves import InlineMoves
 from testkit.simulation.replica_traffic import ReplicaTraffic
 from testkit.simulation.session_store import SessionStore
 from testkit.simulation.virtual_clock import VirtualClock
@@ -58,10 +59,10 @@ _RETRY_MS = 250
 _MISSING_LOGS_MS = 200
 _SESSION_MS = 600
 _THREAD_MS = 20
+_MOVE_MS = 40
 _SEGMENT_BYTES = 600
 
 _SETTINGS = {
-    "log.dirs": "/data",
     "zookeeper.connect": "simulated:2181",
     "replica.lag.time.max.ms": "200",
     "offsets.topic.num.partitions": "1",
@@ -99,7 +100,9 @@ class SeamBroker:
         serves: whether it runs, is registered, and answers.
     """
 
-    def __init__(self, host: SeamHost, broker_id: int) -> None:
+    def __init__(
+        self, host: SeamHost, broker_id: int, log_dirs: Sequence[Path] = (Path("/data"),)
+    ) -> None:
         self.broker_id = self.node_id = BrokerId(broker_id)
         self.disk = CrashDisk()
         self.running = False
@@ -108,6 +111,7 @@ class SeamBroker:
         self.clock = VirtualClock(host)
         self.traffic = ReplicaTraffic(host, self)
         self._host = host
+        self._log_dirs = log_dirs
         self._life = 0
         self._full: Fault | None = None
         self._led: dict[TopicPartition, Partition] = {}
@@ -208,6 +212,8 @@ class SeamBroker:
         self.serves = True
         self.say(f"joined with broker epoch {self.broker_epoch}")
         self.after(_MISSING_LOGS_MS, self._make_missing_logs)
+        if len(self._log_dirs) > 1:
+            self._move_logs()
         self.traffic.start()
 
     def _start_again(self) -> None:
@@ -222,7 +228,10 @@ class SeamBroker:
         store = self.store
         assert store is not None
         threads = InlineExecutor()
-        self.settings = BrokerSettings({"node.id": str(self.broker_id), **_SETTINGS})
+        log_dirs = ",".join(str(each) for each in self._log_dirs)
+        self.settings = BrokerSettings(
+            {"node.id": str(self.broker_id), "log.dirs": log_dirs, **_SETTINGS}
+        )
         self.members: dict[BrokerId, BrokerRecord] = {}
         self.topics = TopicTable(self.settings, self.members)
         self.quotas = Quotas(self.clock)
@@ -235,7 +244,9 @@ class SeamBroker:
         self.transaction_client: Any = VirtualTransactionClient(
             self._host, self, lambda each: brokers[each]
         )
-        self.storage = LogStorage(self.broker_id, _NoCompaction())
+        compaction = _NoCompaction()
+        self.moves = InlineMoves(compaction, self._host.random)
+        self.storage = LogStorage(self.broker_id, compaction, self.moves)
         self.fetcher = InlineFetcher(self.settings, self.clock)
         self.fetchers: Any = self.fetcher
         self.producer_ids = ProducerIdSource(self.loop, store, self.broker_id, threads)
@@ -278,18 +289,24 @@ class SeamBroker:
             # Smaller than a topic may ask for: a history has some hundred records.
             return replace(config_of(topic), segment_bytes=_SEGMENT_BYTES)
 
-        self.storage.add(
-            LogDirectory.open(
-                Path("/data"),
-                node_id=self.broker_id,
-                cluster_id="simulated",
-                configs=with_small_segments,
-                filesystem=self.disk,
-                clock=self.clock,
-                recovery_threads=1,
-                background=False,
+        for path in self._log_dirs:
+            self.storage.add(
+                LogDirectory.open(
+                    path,
+                    node_id=self.broker_id,
+                    cluster_id="simulated",
+                    configs=with_small_segments,
+                    filesystem=self.disk,
+                    clock=self.clock,
+                    recovery_threads=1,
+                    background=False,
+                )
             )
-        )
+
+    def _move_logs(self) -> None:
+        """Go on with moves between the log directories, as their threads do."""
+        self.after(self._host.random.randint(1, _MOVE_MS), self._move_logs)
+        self.moves.step()
 
     def _make_missing_logs(self) -> None:
         self.after(_MISSING_LOGS_MS, self._make_missing_logs)

@@ -29,7 +29,7 @@ What must hold, checked whenever a replica shows more, and at the end:
    broker has a log that it should not have.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from unittest.mock import patch
 from uuid import UUID
 
@@ -53,6 +53,8 @@ from testkit.simulation.virtual_loop import VirtualLoop
 BROKERS = (1, 2, 3, 4)
 _INTERNAL_REPLICAS = 3
 _CRASHES = 0.3
+_START_MS = 50
+_LATE_START_MS = 1500
 _STEP_MS = 150
 _SETTLED_STEPS = 4
 
@@ -64,14 +66,20 @@ class SeamSimulator(VirtualCluster):
         super().__init__(seed)
         self.partition_count = self.random.choice([1, 1, 2])
         self.with_transactions = self.random.random() < 0.5
-        self.brokers = {each: SeamBroker(self, each) for each in BROKERS}
+        self.brokers = {each: self._make_broker(each) for each in BROKERS}
         self.history = SeamHistory(self)
         self.ledger = TransactionLedger(self)
-        self.administrator = SeamAdministrator(self)
+        self.administrator = self._make_administrator()
         self.clients: list[SeamClient] = []
         self._loop = VirtualLoop(self, lambda: None, lambda: 0)
         self.watch()
         self.ensemble.listeners.append(self._check_internal)
+
+    def _make_broker(self, broker_id: int) -> SeamBroker:
+        return SeamBroker(self, broker_id)
+
+    def _make_administrator(self) -> SeamAdministrator:
+        return SeamAdministrator(self)
 
     @property
     def members(self) -> Mapping[int, SeamBroker]:
@@ -94,12 +102,17 @@ class SeamSimulator(VirtualCluster):
             for broker in self.brokers.values():
                 broker.close()
 
+    @property
+    def _last_start_ms(self) -> int:
+        """Every tenth history begins with brokers missing, when coordinators get their topics."""
+        return _LATE_START_MS if self.seed % 10 == 9 else _START_MS
+
     def _uuid(self) -> UUID:
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def _run(self) -> None:
         for broker in self.brokers.values():
-            self.after(self.random.randint(0, 50), broker.start)
+            self.after(self.random.randint(0, self._last_start_ms), broker.start)
         names = self.names
         producers = [SeamProducer(self, each, self.random.choice(names)) for each in (1, 2)]
         committed = self.with_transactions
@@ -122,6 +135,8 @@ class SeamSimulator(VirtualCluster):
         for broker in self.brokers.values():
             broker.make_room()
         self._settle()
+        for problem in self._unsettled():
+            self.fail(problem)
         self.history.check_end(self.brokers)
         topics = self.brokers[1].state.state.topics
         self.ledger.check_end(
@@ -139,8 +154,12 @@ class SeamSimulator(VirtualCluster):
         calm = 0
         while self.now_ms < end_ms and calm < _SETTLED_STEPS:
             self.play(self.now_ms + _STEP_MS)
-            settled = self.idle and next(self.history.unsettled(self.brokers), None) is None
+            settled = self.idle and next(self._unsettled(), None) is None
             calm = calm + 1 if settled else 0
+
+    def _unsettled(self) -> Iterator[str]:
+        """Yield what has not come to its end."""
+        yield from self.history.unsettled(self.brokers)
 
     @property
     def idle(self) -> bool:

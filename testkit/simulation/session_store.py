@@ -1,13 +1,14 @@
 """A session with an `Ensemble` in memory, whose watches and whose end are reported as ZooKeeper's.
 
 A watch event only says where to look: the session reads the node, and compares with what it saw
-last (`cluster.zookeeper.zookeeper_watch`). After a cut it reads everything.
+last and with what it has shown to its callers (`cluster.zookeeper.zookeeper_watch`). After a cut
+it reads everything.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
-from headrace.cluster.store import Node, SessionWatcher, Watcher
+from headrace.cluster.store import CreateNode, Node, SessionWatcher, Watcher, Write
 from testkit.simulation.memory_store import Ensemble, MemoryStore
 
 
@@ -19,11 +20,35 @@ class SessionStore(MemoryStore):
         self._watchers: dict[str, list[Watcher]] = defaultdict(list)
         self._session_watchers: list[SessionWatcher] = []
         self._seen: dict[str, Node] = {}
+        self._shown: set[str] = set()
+
+    def get(self, path: str) -> Node | None:
+        node = super().get(path)
+        if node is not None:
+            self._show([path])
+        return node
+
+    def scan(self, kind: str) -> list[Node]:
+        nodes = super().scan(kind)
+        self._show(node.path for node in nodes)
+        return nodes
+
+    def commit(self, writes: Sequence[Write]) -> list[int]:
+        versions = super().commit(writes)
+        self._show(write.path for write in writes if isinstance(write, CreateNode))
+        return versions
+
+    def _show(self, paths: Iterable[str]) -> None:
+        self._shown |= {
+            path
+            for path in paths
+            if path.split("/")[1] in self._watchers and path not in self._seen
+        }
 
     def watch(self, kind: str, watcher: Watcher) -> Callable[[], None]:
         self.before()
         self._watchers[kind].append(watcher)
-        self._seen |= {each.path: each for each in self.scan(kind)}
+        self._seen |= {each.path: each for each in super().scan(kind)}
         return lambda: self._watchers[kind].remove(watcher)
 
     def watch_session(self, watcher: SessionWatcher) -> None:
@@ -39,10 +64,11 @@ class SessionStore(MemoryStore):
     def heard(self, path: str) -> None:
         """Take a watch event."""
         node = self.ensemble.nodes.get(path)
-        if node is self._seen.get(path):
+        if node is self._seen.get(path) and path not in self._shown:
             return
+        self._shown.discard(path)
         if node is None:
-            del self._seen[path]
+            self._seen.pop(path, None)
         else:
             self._seen[path] = node
         for watcher in tuple(self._watchers[path.split("/")[1]]):
@@ -51,7 +77,7 @@ class SessionStore(MemoryStore):
     def reconnected(self) -> None:
         """Read everything after a cut; begin a new session if the last one is over."""
         over, self.expired = self.expired, False
-        for path in sorted({*self._seen, *self.ensemble.nodes}):
+        for path in sorted({*self._seen, *self._shown, *self.ensemble.nodes}):
             if path.split("/")[1] in self._watchers:
                 self.heard(path)
         if over:

@@ -1,5 +1,7 @@
 """The store in ZooKeeper: the contract of all stores, and what comes with a session."""
 
+from threading import Event
+
 import pytest
 
 from headrace.cluster.store import CreateNode, DeleteNode, Node, UpdateNode
@@ -55,6 +57,31 @@ class TestTwoStores:
             wait_until(lambda number=number: len(heard) > number, what="the event of a change")
 
         assert heard == [b"1", b"2", None]
+
+    @pytest.mark.parametrize("learned", ["created", "read", "listed"])
+    def test_a_watcher_hears_of_the_end_of_a_node_it_never_saw(self, two, learned):
+        """The watch is busy while the node comes and goes, and finds the list as it was."""
+        one, other = two
+        heard, busy, go_on = [], Event(), Event()
+
+        def hear(path, node):
+            heard.append((path, node and node.data))
+            if path == "/topics/first":
+                busy.set()
+                go_on.wait(20)
+
+        one.watch("topics", hear)
+        other.commit([CreateNode("/topics/first", b"")])
+        assert busy.wait(20)
+        (one if learned == "created" else other).commit([CreateNode("/topics/short", b"x")])
+        if learned == "read":
+            assert one.get("/topics/short")
+        if learned == "listed":
+            assert len(one.scan("topics")) == 2
+        other.commit([DeleteNode("/topics/short")])
+        go_on.set()
+
+        wait_until(lambda: ("/topics/short", None) in heard, what="the end of the node")
 
     def test_a_recreated_ephemeral_node_belongs_to_whoever_created_it_last(self, two):
         one, other = two

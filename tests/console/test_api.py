@@ -91,7 +91,7 @@ def test_throughput_is_reported_in_records_and_in_bytes(
 
 
 def test_a_flow_that_does_not_run_is_neither_stopped_nor_restarted(client: ConsoleClient) -> None:
-    for action in ("stop", "restart"):
+    for action in ("stop", "restart", "activate", "deactivate"):
         answer = client.post(f"flows/{action}", {"name": "absent", "pid": 1})
         assert (answer.status, "absent" in answer.json()["error"]) == (404, True)
 
@@ -354,6 +354,9 @@ def test_roles_limit_what_a_user_may_do(start_console: StartConsole, topic: str)
     assert viewer.get("overview").status == 200
     assert viewer.post("topics", {"name": topic}).status == 403
     assert viewer.post("flows/restart", {"name": "any", "pid": 1}).status == 403
+    assert stranger.get("v1/topology/summary").status == 401
+    assert viewer.get("v1/topology/summary").status == 200
+    assert viewer.post("v1/topology/any-1-1/rebalance/0", {}).status == 403
     admin.post("session", {"name": "ada", "password": "long enough"})
     assert admin.post("topics", {"name": topic}).status == 201
     admin.ask("DELETE", "session")

@@ -122,7 +122,11 @@ def test_a_flow_runs_is_looked_at_changed_and_stopped(flow: Flow) -> None:
     refused = flow.command("rebalance", flow.name, "-e", "shuot=2")
     changed = flow.command("rebalance", flow.name, "-e", "shout=2")
     after = json.loads(flow.command("describe", flow.name, "--format", "json").out)
+    paused = flow.command("deactivate", flow.name)
     flow.feed("c")
+    (row,) = json.loads(flow.command("list", "--format", "json").out)
+    while_paused = sorted(flow.written())
+    resumed = flow.command("activate", flow.name)
     flow.wait("a word after the change", lambda: sorted(flow.written()) == ["A", "B", "C"])
     stopped = flow.command("stop", flow.name)
 
@@ -131,6 +135,9 @@ def test_a_flow_runs_is_looked_at_changed_and_stopped(flow: Flow) -> None:
     assert (refused.code, "has no component shuot" in refused.err) == (1, True)
     assert changed.code == 0, changed.err
     assert after["graph"]["nodes"][1]["parallelism"] == 2
+    assert paused.code == 0, paused.err
+    assert (row["state"], while_paused) == ("inactive", ["A", "B"])
+    assert resumed.code == 0, resumed.err
     assert stopped.code == 0, stopped.err
     code, said = flow.ended()
     assert code == 0, said

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -16,6 +17,7 @@ from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
 from testkit.process.broker_process import BrokerProcess
+from testkit.process.command_line import run_headrace
 from testkit.process.wire_client import WireClient
 
 THROTTLE = "replica.alter.log.dirs.io.max.bytes.per.second"
@@ -155,6 +157,49 @@ def test_what_is_refused(disks: TwoDisks, topic: str, version: int) -> None:
     disks.create(topic)
 
     assert disks.home(topic) == target, "the choice is remembered"
+
+
+def headrace(disks: TwoDisks, *words: str) -> Any:
+    done = run_headrace("cluster", *words, "-b", disks.broker.address, "--format", "json")
+    return json.loads(done.out) if done.code == 0 else done.err
+
+
+def test_the_command_line_shows_and_moves_a_log(disks: TwoDisks, topic: str) -> None:
+    disks.create(topic)
+    producer = Producer({"bootstrap.servers": disks.broker.address})
+    producer.produce(topic, b"7")
+    producer.flush()
+    target, log = disks.other(topic), f"{topic}-0"
+
+    moved = headrace(disks, "move-log", log, str(target), "--broker", "1")
+    shown = headrace(disks, "log-dirs", "--broker", "1", "--logs")
+    directories = headrace(disks, "log-dirs")
+
+    assert moved == [{"partition": log, "broker": 1, "directory": str(target), "status": "moved"}]
+    assert [each["directory"] for each in shown if each["log"] == log] == [str(target)]
+    assert {each["directory"] for each in directories} == set(map(str, disks.paths))
+    assert all(each["free"] > 0 and each["error"] is None for each in directories)
+    assert values(disks.broker, topic) == [7]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("{topic}-0", "/nowhere", "--broker", "1"), "no log directory /nowhere"),
+        (("other-0", "{path}", "--broker", "1"), "broker 1 has no replica of other-0"),
+        (("{topic}-0", "{path}", "--broker", "9"), "there is no broker 9"),
+        (("nonsense", "{path}", "--broker", "1"), "nonsense"),
+    ],
+)
+def test_a_move_that_cannot_be(
+    disks: TwoDisks, topic: str, words: tuple[str, ...], sentence: str
+) -> None:
+    disks.create(topic)
+    said = headrace(
+        disks, "move-log", *(each.format(topic=topic, path=disks.paths[0]) for each in words)
+    )
+
+    assert sentence in said
 
 
 @pytest.mark.interop

@@ -64,6 +64,11 @@ class Quotas:
         self.throttled_requests: Counter[str] = Counter()
         self.throttled_ms: Counter[str] = Counter()
 
+    @property
+    def limits(self) -> Mapping[Entity, Mapping[str, float]]:
+        """The limits in force."""
+        return self._limits
+
     def set_limits(self, limits: Mapping[Entity, Mapping[str, float]]) -> None:
         self._limits = limits
         self.active = bool(limits)

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.cluster_replica import register
+from headrace.cli import cluster_log_dir, cluster_replica
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_fields, print_json, print_rows, print_table
@@ -17,7 +17,8 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.model.config_code import ConfigResourceType
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
-register(app)
+cluster_replica.register(app)
+cluster_log_dir.register(app)
 
 
 @app.command(

@@ -49,6 +49,7 @@ from headrace.cluster.store import (
     node_path,
 )
 from headrace.cluster.term import CONTROLLER_PATH, TERM_PATH, term_holder, term_writes
+from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import (
     NewPartitions,
     TopicDefaults,
@@ -91,6 +92,12 @@ class Controller:
     def catch_up(self, paths: Iterable[str]) -> None:
         """Read nodes again that other brokers may have changed."""
         self._runner.catch_up(paths)
+
+    def read_topics(self, names: Collection[str]) -> dict[str, TopicRecord]:
+        """Read these topics again, and return those that exist."""
+        self.catch_up(node_path(TopicRecord.KIND, each) for each in names)
+        topics = self.state.topics
+        return {each: topics[each] for each in names if each in topics}
 
     def take_changes(self) -> list[Change]:
         """Return the changes since the last call, of this and of other brokers."""

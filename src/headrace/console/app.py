@@ -17,7 +17,17 @@ from starlette.staticfiles import StaticFiles
 from headrace.client.error import BrokerError, ClientError
 from headrace.console.access.request_guard import RequestGuard
 from headrace.console.console_state import ConsoleState
-from headrace.console.route import agent, audit, flow, group, message, overview, session, topic
+from headrace.console.route import (
+    agent,
+    audit,
+    flow,
+    group,
+    message,
+    overview,
+    session,
+    storm,
+    topic,
+)
 from headrace.flow.error import FlowError
 from headrace.model.error import ConfigError, HeadraceError, InvalidArgument
 from headrace.wire.error_code import ErrorCode
@@ -67,6 +77,7 @@ def console_app(state: ConsoleState) -> Starlette:
                     *message.ROUTES,
                     *group.ROUTES,
                     *flow.ROUTES,
+                    *storm.ROUTES,
                     *agent.ROUTES,
                     *audit.ROUTES,
                 ],

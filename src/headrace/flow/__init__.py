@@ -5,6 +5,8 @@ own. A name is loaded on first use.
 
     start           Start a plan as a streaming query.
     run_batch       Run a plan as a batch over the records there are.
+    activate        Let a running flow read again.
+    deactivate      Let a running flow read nothing until it is activated.
     check_plan      Report the first mistake of a plan, before Spark starts.
     Aggregate       Totals by key: counts, sums, means, distinct values.
     Select          A filter and projection, written as expressions.
@@ -57,7 +59,9 @@ __all__ = [
     "TimeWindow",
     "Unrecoverable",
     "Window",
+    "activate",
     "check_plan",
+    "deactivate",
     "failure_of",
     "read_figures",
     "records_read",
@@ -70,6 +74,7 @@ if TYPE_CHECKING:
     from headrace.flow.execution.failure import failure_of
     from headrace.flow.execution.job import run_batch, start
     from headrace.flow.land import Landing
+    from headrace.flow.monitoring.activation_request import activate, deactivate
     from headrace.flow.monitoring.metrics import read_figures, records_read
     from headrace.flow.monitoring.metrics_server import MetricsServer
     from headrace.flow.plan.aggregate import Aggregate
@@ -98,7 +103,9 @@ else:
             "TimeWindow": "headrace.flow.plan.window",
             "Unrecoverable": "headrace.flow.error",
             "Window": "headrace.flow.plan.window",
+            "activate": "headrace.flow.monitoring.activation_request",
             "check_plan": "headrace.flow.plan.check_plan",
+            "deactivate": "headrace.flow.monitoring.activation_request",
             "failure_of": "headrace.flow.execution.failure",
             "read_figures": "headrace.flow.monitoring.metrics",
             "records_read": "headrace.flow.monitoring.metrics",

@@ -1,6 +1,7 @@
 """Committed offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and expiry."""
 
 from collections.abc import Collection, Iterable, Mapping
+from uuid import UUID
 
 from headrace.groups.classic_subscription import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.consumer.group import ConsumerGroup
@@ -148,13 +149,28 @@ class OffsetHandler:
                 if record.topic in names:
                     event.out.append(record)
 
-    def forget_stale(self, event: GroupEvent) -> None:
-        """Delete the offsets of topics that are gone, or were deleted and created again since."""
+    def stale_topics(self) -> set[str]:
+        """Return the topics with offsets that `forget_stale` may delete, as far as the broker knows
+        the topics: it may not know the newest ones yet."""
+        offsets = self._table.offsets
+        stale: set[str] = set()
+        for group_id in offsets.groups():
+            for where, offset in offsets.of_group(group_id).items():
+                topic = self._table.topics.by_name(where.topic)
+                if topic is None or offset.topic_id not in (NO_TOPIC_ID, topic.topic_id):
+                    stale.add(where.topic)
+        return stale
+
+    def forget_stale(self, topics: Mapping[str, UUID | None], event: GroupEvent) -> None:
+        """Delete the offsets of topics that are gone (None), or were deleted and created again
+        since, with another id."""
         offsets = self._table.offsets
         for group_id in sorted(offsets.groups()):
             for where, offset in sorted(offsets.of_group(group_id).items()):
-                topic = self._table.topics.by_name(where.topic)
-                if topic is None or offset.topic_id not in (NO_TOPIC_ID, topic.topic_id):
+                if where.topic not in topics:
+                    continue
+                topic_id = topics[where.topic]
+                if topic_id is None or offset.topic_id not in (NO_TOPIC_ID, topic_id):
                     event.out.append(tombstone(group_id, where))
 
     def expire(self, group_id: str, event: GroupEvent, now_ms: int) -> None:

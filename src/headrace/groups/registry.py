@@ -34,6 +34,7 @@ Rule 6:  a group that only holds offsets, for a client without membership, has n
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from uuid import UUID
 
 from headrace.groups.classic.group import ClassicGroup
 from headrace.groups.classic.message import (
@@ -207,14 +208,20 @@ class GroupRegistry:
         self._offsets.forget_topics(names, event)
         return self._finish(event)
 
-    def forget_stale(self) -> GroupEffects:
+    def stale_topics(self) -> set[str]:
+        """Return the topics with offsets that may be of a topic that is gone, after a reload: a
+        crash may have come between a topic's deletion and `forget_topics`."""
+        return self._offsets.stale_topics()
+
+    def forget_stale(self, topics: Mapping[str, UUID | None]) -> GroupEffects:
         """Delete the offsets of topics that are gone, or were deleted and created again since.
 
-        Call it after a reload, when all topics are known: a crash may have come between a topic's
-        deletion and `forget_topics`.
+        Args:
+            topics: the ids of the topics to look at, as the cluster's store has them; None for one
+                that does not exist.
         """
         event = GroupEvent()
-        self._offsets.forget_stale(event)
+        self._offsets.forget_stale(topics, event)
         return self._finish(event)
 
     def expire(self, group_id: str, now_ms: int) -> GroupEffects:

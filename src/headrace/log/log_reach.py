@@ -9,8 +9,8 @@ from headrace.model.ids import NO_LEADER_EPOCH
 class LogReach(NamedTuple):
     """The leader epoch at a log's end, -1 when it is not known, and that end.
 
-    A log that retention or DeleteRecords has emptied still has its end, but after a start no epoch.
-    It must not seem older than a log that was left behind with records in it.
+    A log that has begun again at an offset has that end, but no epoch until records come. It must
+    not seem older than a log that was left behind with records in it.
     """
 
     epoch: int

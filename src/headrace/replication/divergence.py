@@ -37,7 +37,12 @@ def divergence(log: EpochLog, last_epoch: int, fetch_offset: int) -> Divergence 
     """
     if last_epoch < 0:
         return None
-    epoch, end_offset = log.epoch_end_offset(last_epoch)
+    return compared(log.epoch_end_offset(last_epoch), last_epoch, fetch_offset)
+
+
+def compared(leader_end: tuple[int, int], last_epoch: int, fetch_offset: int) -> Divergence | None:
+    """Return what `divergence` does, for the end of `last_epoch` in the leader's log."""
+    epoch, end_offset = leader_end
     if epoch < 0:
         return Divergence(-1, -1)
     if epoch < last_epoch or end_offset < fetch_offset:

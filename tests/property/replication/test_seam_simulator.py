@@ -1,10 +1,12 @@
 """Random histories of brokers made of real parts, with faults and administrators in between."""
 
 import os
+from dataclasses import replace
 
 import pytest
 import structlog
 
+from headrace.broker.membership.controller_client import ControllerClient
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.broker.replica.partition import Partition
 from headrace.log.partition.partition_log import PartitionLog
@@ -69,6 +71,29 @@ def test_a_setting_that_changes_while_a_broker_starts_reaches_its_logs(seed):
     SeamSimulator(seed).run()
 
 
+@pytest.mark.parametrize("seed", [164, 793, 1034])
+def test_a_follower_that_has_other_records_below_the_leaders_log_start_finds_out(seed):
+    """The leader had deleted them, and knew no more where its first epoch had begun. The follower
+    could not go on in the middle of a batch, or showed its own records when it came to lead."""
+    SeamSimulator(seed).run()
+
+
+def test_a_coordinator_that_starts_gives_up_no_marker():
+    """It loaded its transactions before it served their topics, and took those for deleted."""
+    SeamSimulator(610).run()
+
+
+def test_a_coordinator_serves_no_transaction_that_another_leader_may_not_know():
+    """It began to lead with records that the other replica did not have, and crashed."""
+    SeamSimulator(991).run()
+
+
+@pytest.mark.parametrize("seed", [212, 1022, 1176])
+def test_a_topic_that_another_broker_deletes_at_once_is_gone_for_its_creator(seed):
+    """Its watch found the list of topics as it was, and the creator kept the topic for good."""
+    SeamSimulator(seed).run()
+
+
 def violation_of(seeds):
     """Play histories until one breaks a rule."""
     with pytest.raises(Violation) as found:
@@ -97,3 +122,17 @@ class TestWhatIsFoundOut:
         monkeypatch.setattr(LogStorage, "_directory_with", by_name_alone)
 
         assert violation_of(range(100))
+
+    def test_a_coordinators_topic_with_as_many_replicas_as_there_are_brokers(self, monkeypatch):
+        async def with_fewer(client, name):
+            found = client._topics.by_name(name)
+            if found is None:
+                new = client._settings.internal_topic(name)
+                most = min(new.replication_factor, len(client._members))
+                await client.create_topics([replace(new, replication_factor=most)])
+                found = client._topics.by_name(name)
+            return found
+
+        monkeypatch.setattr(ControllerClient, "internal_topic", with_fewer)
+
+        assert "was made with" in violation_of(range(9, 100, 10))

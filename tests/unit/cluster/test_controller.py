@@ -23,6 +23,7 @@ from headrace.model.error import CorruptLog, StorageError
 from headrace.model.ids import BrokerId
 from testkit.fault.crash_disk import CrashDisk
 from testkit.fault.disk_fault import Fault
+from testkit.simulation.memory_store import Ensemble, MemoryStore
 
 HERE = Path("/data/cluster")
 BROKER = BrokerRecord(broker_id=BrokerId(1), endpoints=(Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
@@ -52,6 +53,18 @@ def create(controller, name, **options):
 
 
 class TestTopics:
+    def test_topics_are_read_as_other_brokers_have_left_them(self):
+        ensemble = Ensemble()
+        ours, other = (Controller(MemoryStore(ensemble)) for _ in range(2))
+        ours.register(BROKER)
+        create(ours, "deleted")
+        other.reload()
+        other.delete_topics(["deleted"])
+        orders = create(other, "orders")
+
+        assert ours.read_topics({"orders", "deleted", "gone"}) == {"orders": orders}
+        assert ours.state.topics == {"orders": orders}
+
     def test_a_topic_is_there_after_a_restart(self, controller, disk):
         topic = create(controller, "orders")
 

@@ -1,23 +1,27 @@
 """What the coordinators need of the broker they live in."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
 from headrace.broker.coordinator.producer_id_source import ProducerIdSource
 from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.topic_table import HostedTopic, TopicTable
+from headrace.cluster.topic import TopicRecord
 from headrace.model.clock import Clock
 
 Result = TypeVar("Result")
 
 
-class InternalTopics(Protocol):
-    """Creates the topics in which coordinators keep their state."""
+class ClusterTopics(Protocol):
+    """The topics of the cluster, whether this broker serves them yet or not."""
 
     async def internal_topic(self, name: str) -> HostedTopic:
-        """Return the topic, after creating it if it does not exist."""
+        """Return the topic of a coordinator, after creating it if it does not exist."""
+
+    async def read_topics(self, names: Iterable[str]) -> dict[str, TopicRecord]:
+        """Return those of the topics that exist, as the cluster's store has them now."""
 
 
 class CoordinatorHost(Protocol):
@@ -33,7 +37,7 @@ class CoordinatorHost(Protocol):
     def topics(self) -> TopicTable: ...
 
     @property
-    def controller(self) -> InternalTopics: ...
+    def controller(self) -> ClusterTopics: ...
 
     @property
     def producer_ids(self) -> ProducerIdSource: ...

@@ -11,12 +11,14 @@ Rule 3: an append that failed is rejected, whatever the reason, so state and log
 no event stays open. A wait that failed loses the shard: every reply that waited for it says so.
 Rule 4: a client that goes away only cancels its own reply. A parked request stays parked, as in
 Kafka: its member lives until its session or its join phase ends, and the reply is then dropped.
-Rule 5: the time the groups see moves evenly, from the wall clock's value at the start; setting the
+Rule 5: offsets of topics that are gone are deleted after a load, before the first reply. Only the
+cluster's store says which these are: this broker may not know the newest topics yet.
+Rule 6: the time the groups see moves evenly, from the wall clock's value at the start; setting the
 machine's clock must not end every session.
 """
 
 import asyncio
-from collections.abc import Collection, Coroutine, Iterable, Iterator
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -27,6 +29,7 @@ import structlog
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.coordinator.coordinator_host import CoordinatorHost
 from headrace.broker.replica.partition import Partition
+from headrace.cluster.topic import TopicRecord
 from headrace.groups.config import GroupConfig
 from headrace.groups.effect import Delivery, GroupEffects, Producer
 from headrace.groups.error import GroupError, Refusal
@@ -216,10 +219,29 @@ class GroupCoordinator:
                 GroupError.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id} is still being loaded"
             )
         if not shard.topics_checked:
-            shard.topics_checked = True
-            # Not earlier: all topics are known only when requests come.
-            self._carry_out(shard, shard.registry.forget_stale())
+            # Not earlier: nearly all topics are known only when requests come.
+            await self._forget_stale(shard)
         return shard
+
+    async def _forget_stale(self, shard: _Shard) -> None:
+        """Delete the offsets of topics that are gone (rule 5).
+
+        Raises:
+            Refusal: the store cannot be read, or this broker is the coordinator no more.
+        """
+        names = shard.registry.stale_topics()
+        topics: Mapping[str, TopicRecord] = {}
+        try:
+            if names:
+                topics = await self._broker.controller.read_topics(names)
+        except HeadraceError as error:
+            raise Refusal(GroupError.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
+        if self._shards.get(shard.partition.name.partition) is not shard:
+            raise Refusal(GroupError.NOT_COORDINATOR, "the groups are looked after elsewhere")
+        if not shard.topics_checked:
+            shard.topics_checked = True
+            ids = {name: topics[name].topic_id if name in topics else None for name in names}
+            self._carry_out(shard, shard.registry.forget_stale(ids))
 
     async def registry(self, group_id: str) -> GroupRegistry:
         """Return the registry of a group, for reading only; changes go through `handle`.

@@ -49,7 +49,8 @@ class MarkerWriter:
         self._written = written
 
     def write(self, marker: Marker, name: TopicPartition) -> WrittenMarker | None:
-        """Append the marker; return None when the partition does not exist (any more).
+        """Append the marker; return None when this broker does not know the partition: it does not
+        exist any more, or is not served yet.
 
         Raises:
             LogDirectoryOffline: it exists and cannot be written now. It must get its marker later,

@@ -11,18 +11,21 @@ Rule 2: while a change waits for the disk its id is in `busy`, and requests for 
 of being refused. Without group commit nothing waits and every reply is immediate.
 Rule 3: markers are appended here and now where this broker leads, and go to the other leaders by
 WriteTxnMarkers. A partition that is gone needs none; for one that is offline, or has no leader, the
-marker is retried until it is written.
+marker is retried until it is written. Only the cluster's store says that a partition is gone: this
+broker may not serve the topic yet, when it starts, makes its logs, or has not read of its creation.
 Rule 4: after an append or a sync that failed in an unknown way it is open what a restart will
 read. The shard is lost: it changes nothing and answers nothing from then on. A full disk is not
 such a failure: the log made sure that nothing was kept.
 Rule 5: a shard that was lost because other replicas did not have its records in time, while this
 broker goes on leading, is loaded again: the log has what counts. By itself, since transactions of
-producers that are gone must end, too. Not before every record of the log is committed: another
-broker may lead by now, without the last decisions, and must not find markers of them.
+producers that are gone must end, too.
+Rule 6: a shard is loaded when every record of its log is committed, not before. Otherwise another
+broker may lead without the last ones: it must find no marker of a decision that it does not have,
+and no record in a partition that it does not know to be in the transaction.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -116,14 +119,15 @@ class TransactionShard:
         return self.partition.log.log_end_offset <= self.partition.log.log_start_offset
 
     async def load(self) -> None:
-        """Replay the partition, and continue what was decided and not carried out."""
+        """Replay the partition, and continue what was decided and not carried out (rule 6)."""
+        partition = self.partition
         try:
-            records = await self._host.in_thread(lambda: list(_records(self.partition)))
+            await self._host.when_safe(partition, partition.log.log_end_offset)
+            records = await self._host.in_thread(lambda: list(_records(partition)))
             due = self.registry.load(records, self._now_ms)
         except HeadraceError as error:
-            name = str(self.partition.name)
-            log.error("transactions_not_loaded", shard=name, reason=str(error))
-            self.lose()
+            log.error("transactions_not_loaded", shard=str(partition.name), reason=str(error))
+            self._lose_after(error)
             return
         self.open(due)
 
@@ -201,14 +205,20 @@ class TransactionShard:
         ours = None if isinstance(error, HeadraceError) else error
         name = str(self.partition.name)
         log.error("transaction_not_appended", shard=name, reason=str(error), exc_info=ours)
-        if not isinstance(error, DiskFull | NotEnoughReplicas) and not self.lost:
-            # The first failure counts: those that wait behind it only hear of the loss. A leader
-            # that was cut off does not lead for now, and may lead again in the same epoch.
-            self._uncommitted = isinstance(error, NotEnoughReplicasAfterAppend | NotLeader)
-            self.lose()
-            if self._uncommitted:
-                self._host.loop.call_later(_RELOAD_SECONDS, self._try_reload)
+        if not isinstance(error, DiskFull | NotEnoughReplicas):
+            self._lose_after(error)
         _release(self.registry.reject(effects, self._now_ms).replies)
+
+    def _lose_after(self, error: Exception) -> None:
+        """Lose the shard, and load it again if only other replicas are the reason (rule 5)."""
+        if self.lost:
+            # The first failure counts: those that wait behind it only hear of the loss.
+            return
+        # A leader that was cut off does not lead for now, and may lead again in the same epoch.
+        self._uncommitted = isinstance(error, NotEnoughReplicasAfterAppend | NotLeader)
+        self.lose()
+        if self._uncommitted:
+            self._host.loop.call_later(_RELOAD_SECONDS, self._try_reload)
 
     def _try_reload(self) -> None:
         if self.reloadable:
@@ -266,11 +276,12 @@ class TransactionShard:
         elsewhere = self._elsewhere(now)
         away = {name for found in elsewhere.values() for name in found}
         outcomes = {name: self._write_marker(markers, name) for name in now if name not in away}
+        unknown = [name for name, outcome in outcomes.items() if outcome is None]
 
         def go_on(failure: HeadraceError | None) -> None:
             if self.lost:
                 return
-            done = [name for name, outcome in outcomes.items() if outcome is not False]
+            done = [name for name, outcome in outcomes.items() if outcome]
             missing = failed or failure is not None or len(done) < len(now)
             if failure is None:
                 self._carry_out(self.registry.markers_written(markers, done, self._now_ms))
@@ -283,15 +294,21 @@ class TransactionShard:
                 self._schedule()
 
         written = [outcome for outcome in outcomes.values() if isinstance(outcome, WrittenMarker)]
-        if not elsewhere:
+        asked = [
+            self._host.transaction_client.write_markers(leader, markers, found)
+            for leader, found in elsewhere.items()
+        ]
+        if unknown:
+            asked.append(self._gone(unknown))
+        if not asked:
             self._when_synced(markers.transactional_id, written, go_on)
             return
 
-        def sent(answers: Mapping[TopicPartition, bool]) -> None:
+        def answered(answers: Mapping[TopicPartition, bool]) -> None:
             outcomes.update(answers)
             self._when_synced(markers.transactional_id, written, go_on)
 
-        self._send_markers(markers, elsewhere, sent)
+        self._ask(markers.transactional_id, asked, answered)
 
     def _elsewhere(self, names: Iterable[TopicPartition]) -> dict[BrokerId, list[TopicPartition]]:
         found: dict[BrokerId, list[TopicPartition]] = {}
@@ -301,23 +318,32 @@ class TransactionShard:
                 found.setdefault(leader, []).append(name)
         return found
 
-    def _send_markers(
+    async def _gone(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, bool]:
+        """Return which of the partitions that this broker does not know exist no more (rule 3)."""
+        try:
+            topics = await self._host.controller.read_topics({name.topic for name in names})
+        except HeadraceError as error:
+            log.warning("topics_not_read", reason=str(error))
+            return {}
+        return {
+            name: name.topic not in topics
+            or not 0 <= name.partition < len(topics[name.topic].partitions)
+            for name in names
+        }
+
+    def _ask(
         self,
-        markers: WriteMarkers,
-        elsewhere: Mapping[BrokerId, Sequence[TopicPartition]],
+        transactional_id: str,
+        asked: Iterable[Awaitable[dict[TopicPartition, bool]]],
         then: Callable[[Mapping[TopicPartition, bool]], None],
     ) -> None:
-        """Send markers to the leaders that are other brokers. Requests for the id wait meanwhile
-        (rule 2)."""
-        busy = self.busy[markers.transactional_id] = self._host.loop.create_future()
-        sending = [
-            self._host.transaction_client.write_markers(leader, markers, found)
-            for leader, found in elsewhere.items()
-        ]
+        """Ask other brokers, and the cluster's store, which partitions need a marker no more.
+        Requests for the id wait meanwhile (rule 2)."""
+        busy = self.busy[transactional_id] = self._host.loop.create_future()
 
-        def sent(done: "asyncio.Future[list[dict[TopicPartition, bool]]]") -> None:
-            del self.busy[markers.transactional_id]
-            answers = {name: False for found in elsewhere.values() for name in found}
+        def answered(done: "asyncio.Future[list[dict[TopicPartition, bool]]]") -> None:
+            del self.busy[transactional_id]
+            answers: dict[TopicPartition, bool] = {}
             if not done.cancelled() and done.exception() is None:
                 for answer in done.result():
                     answers.update(answer)
@@ -325,11 +351,13 @@ class TransactionShard:
                 then(answers)
             busy.set_result(None)
 
-        asyncio.gather(*sending).add_done_callback(sent)
+        asyncio.gather(*asked).add_done_callback(answered)
 
-    def _write_marker(self, markers: WriteMarkers, name: TopicPartition) -> WrittenMarker | bool:
+    def _write_marker(
+        self, markers: WriteMarkers, name: TopicPartition
+    ) -> WrittenMarker | bool | None:
         """Return where the marker is; True when the partition needs none, False when it must be
-        retried."""
+        retried, None when this broker does not know the partition."""
         marker = Marker(
             producer_id=markers.producer_id,
             producer_epoch=markers.producer_epoch,
@@ -338,7 +366,7 @@ class TransactionShard:
             transaction_version=markers.client_version,
         )
         try:
-            return self._markers.write(marker, name) or True
+            return self._markers.write(marker, name)
         except (InvalidProducerEpoch, CoordinatorFenced) as error:
             # A later epoch of this producer id has written there: a retry would fail, too.
             log.error("marker_refused", partition=str(name), reason=str(error))

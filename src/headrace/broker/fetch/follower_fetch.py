@@ -78,6 +78,8 @@ class FollowerFetch(ConsumerFetch):
                 self.failed = True
                 diverging = DivergingEpoch(*parted)
                 return FetchPartitionResult(index, 0, *offsets, diverging_epoch=diverging)
+            if partition.must_start_over(requested.last_fetched_epoch, requested.fetch_offset):
+                return FetchPartitionResult(index, ErrorCode.offset_out_of_range, *offsets)
         piece: LogSlice | None = None
         news = requested.fetch_offset != log.log_end_offset or log.storage.failure is not None
         if news and not self._must_wait(partition):

@@ -60,6 +60,8 @@ class ControllerClient:
         self._one_command = asyncio.Lock()
         # The loop holds tasks weakly; a command under way must not be collected.
         self._commands: set[asyncio.Task[Any]] = set()
+        # The names of topics to read, and the command that will.
+        self._reading: tuple[set[str], asyncio.Task[dict[str, TopicRecord]]] | None = None
 
     async def administer(self, command: Callable[[Controller], Result]) -> Result:
         """Run a command of the controller and apply what it changed (rules 1 to 3)."""
@@ -167,3 +169,35 @@ class ControllerClient:
             reason = outcome.message if isinstance(outcome, Rejection) else "it is not served here"
             raise HeadraceError(f"cannot create {name}: {reason}")
         return topic
+
+    async def read_topics(self, names: Iterable[str]) -> dict[str, TopicRecord]:
+        """Return those of the topics that exist, as the cluster's store has them now.
+
+        A topic that this broker does not serve may exist: it starts, the topic's logs are being
+        made, or its watch event is on the way.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        wanted = set(names)
+        if self._reading is None:
+            # Many transactions ask at once after a start: one command reads for all of them.
+            task = asyncio.get_running_loop().create_task(self._read_topics())
+            self._commands.add(task)
+            task.add_done_callback(self._command_ended)
+            self._reading = (set(), task)
+        asked, reading = self._reading
+        asked |= wanted
+        found = await asyncio.shield(reading)
+        return {name: found[name] for name in wanted & found.keys()}
+
+    async def _read_topics(self) -> dict[str, TopicRecord]:
+        loop = asyncio.get_running_loop()
+        async with self._one_command:
+            assert self._reading is not None
+            # Those that ask from now on need a later reading.
+            (names, _), self._reading = self._reading, None
+            try:
+                return await loop.run_in_executor(self._thread, self._controller.read_topics, names)
+            finally:
+                await self._applier.apply(self._controller.take_changes())

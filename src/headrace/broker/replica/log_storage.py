@@ -59,11 +59,14 @@ class LogStorage:
         moves: the logs that move between them.
     """
 
-    def __init__(self, node_id: BrokerId, compaction: Compaction) -> None:
+    def __init__(
+        self, node_id: BrokerId, compaction: Compaction, moves: LogMoves | None = None
+    ) -> None:
+        """`moves` has threads of its own unless it is given."""
         self.directories: list[LogDirectory] = []
         self._node_id = node_id
         self._compaction = compaction
-        self.moves = LogMoves(compaction)
+        self.moves = LogMoves(compaction) if moves is None else moves
         # Where logs go that are not made yet, if an administrator has chosen.
         self._chosen: dict[TopicPartition, LogDirectory] = {}
         # Logs to delete, and those of the round that runs now (rule 3). Only the loop changes them.

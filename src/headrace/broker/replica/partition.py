@@ -32,7 +32,7 @@ from headrace.model.error import (
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.model.offset import LogEndOffset
 from headrace.records.batch import HEAD, LOG_OVERHEAD, MAGIC_AT, Batch
-from headrace.replication.divergence import Divergence, divergence
+from headrace.replication.divergence import Divergence, compared
 from headrace.replication.partition_state import PartitionState
 from headrace.wire.error_code import ErrorCode
 
@@ -294,7 +294,25 @@ class Partition:
 
     def divergence(self, last_epoch: int, fetch_offset: int) -> Divergence | None:
         """Return where a follower's log differs from this one; None when it continues it."""
-        return divergence(self.log, last_epoch, fetch_offset)
+        if last_epoch < 0:
+            return None
+        # Also below the log start: a follower may have other records there than this log had.
+        end = self.log.epochs.end_offset(last_epoch, self.log.log_end_offset)
+        return compared(end, last_epoch, fetch_offset)
+
+    def must_start_over(self, last_epoch: int, fetch_offset: int) -> bool:
+        """Return whether a follower's log ends where this one starts, with an epoch that is not
+        known here any more.
+
+        It may have other records below than this log had, and would show them if it came to lead
+        before it has deleted them.
+        """
+        entries = self.log.epochs.entries
+        return (
+            fetch_offset == self.log.log_start_offset
+            and bool(entries)
+            and 0 <= last_epoch < entries[0].epoch
+        )
 
     def follower_fetched(
         self, broker_id: BrokerId, fetch_offset: int, *, now_ms: int, broker_epoch: int

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import time
 from dataclasses import replace
 from enum import StrEnum
@@ -11,7 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.cli.flow import control
 from headrace.cli.flow import land as land_command
+from headrace.cli.flow.control import NameArgument
 from headrace.cli.flow.program import LoadedProgram, ProgramArguments, load_program
 from headrace.cli.flow.table import HEADINGS, line_of, rows_of
 from headrace.cli.record.offset_spec import parse_offset_spec
@@ -65,7 +66,6 @@ ProgramArgument = Annotated[
     str,
     typer.Argument(metavar="PROGRAM", help="FILE.py, FILE.yaml, FILE.properties or module:name."),
 ]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A flow's name, or its pid.")]
 
 _RUN = """
 Examples:
@@ -93,9 +93,6 @@ Examples:
 
 Every machine needs the Python that the environment was created with, at the same path.
 """
-_STOP_SECONDS = 90.0
-_REBALANCE_SECONDS = 120.0
-_POLL_SECONDS = 0.1
 
 
 @app.command(epilog=epilog(_RUN))
@@ -247,7 +244,8 @@ def _run_batch(plan: Plan, options: Any, first: str | None, past: str | None) ->
 
 
 def _run_stream(program: LoadedProgram, options: Any) -> None:
-    from headrace.cli.flow.flow_run import is_first_run, plan_execution, started
+    from headrace.cli.flow.execution import plan_execution
+    from headrace.cli.flow.flow_run import is_first_run, started
     from headrace.cli.flow.topic import check_inputs
     from headrace.flow.plan.check_plan import check_plan
 
@@ -272,10 +270,11 @@ def _create_topics(plan: Plan, brokers: str) -> None:
 def list_flows(style: FormatOption = OutputFormat.TEXT) -> None:
     """List the flows that run on this machine."""
     rows = [
-        (each.name, each.pid, _age(each), each.master, each.checkpoint, each.console)
+        (each.name, each.pid, each.state, _age(each), each.master, each.checkpoint, each.console)
         for each in RunFolder().runs()
     ]
-    print_rows(style, ["name", "pid", "age", "master", "checkpoint", "console"], rows)
+    headings = ["name", "pid", "state", "age", "master", "checkpoint", "console"]
+    print_rows(style, headings, rows)
 
 
 @app.command()
@@ -330,72 +329,6 @@ def _explain(plan: Plan) -> None:
     settings = {PARTITIONS: str(os.cpu_count() or 1), **plan.settings}
     with spark_for(plan.name, options, settings) as spark:
         compile_plan(plan, spark, streaming=True).frame.explain(mode="formatted")
-
-
-@app.command()
-def stop(
-    name: NameArgument,
-    now: Annotated[bool, typer.Option("--now", help="Do not wait for the current batch.")] = False,
-) -> None:
-    """Stop a flow; a later run from its checkpoint continues where it stopped."""
-    flow = RunFolder().find(name)
-    os.kill(flow.pid, signal.SIGTERM)
-    if now:
-        os.kill(flow.pid, signal.SIGTERM)
-    deadline = time.monotonic() + _STOP_SECONDS
-    while flow.alive:
-        if time.monotonic() > deadline:
-            raise FlowError(f"{flow.name} (pid {flow.pid}) did not stop in {_STOP_SECONDS:g} s")
-        time.sleep(_POLL_SECONDS)
-    print(f"{flow.name} is stopped.")
-
-
-@app.command()
-def restart(name: NameArgument) -> None:
-    """Stop a flow's query after the current batch, and start it again from its checkpoint.
-
-    The process, its Spark session and its figures stay.
-    """
-    run_folder = RunFolder()
-    flow = run_folder.find(name)
-    run_folder.restart(flow)
-    print(f"{flow.name} is restarted.")
-
-
-_REBALANCE = """
-Examples:
-
-  headrace flow rebalance word-count -e split=4          four tasks for the bolt split
-
-  headrace flow rebalance word-count -n 8                eight partitions between stages
-
-A component with state keeps its number of tasks: that is part of the checkpoint.
-"""
-
-
-@app.command(epilog=epilog(_REBALANCE))
-def rebalance(
-    name: NameArgument,
-    tasks: Annotated[
-        list[str] | None, typer.Option("-e", metavar="COMPONENT=N", help="Tasks of a component.")
-    ] = None,
-    partitions: Annotated[
-        int | None, typer.Option("-n", "--partitions", min=1, help="Partitions between stages.")
-    ] = None,
-) -> None:
-    """Change how many tasks a running flow has: it stops after a batch and continues with them."""
-    parallelism = {}
-    for component, text in parse_pairs(tasks, "-e").items():
-        if not text.isdigit():
-            raise ConfigError(f"-e {component} cannot be {text!r}: write a number")
-        parallelism[component] = int(text)
-    if not parallelism and partitions is None:
-        raise ConfigError("nothing to change: give -e component=N or -n N")
-    run_folder = RunFolder()
-    flow = run_folder.find(name)
-    request = {"parallelism": parallelism, "partitions": partitions}
-    run_folder.ask(flow, request, seconds=_REBALANCE_SECONDS)
-    print(f"{flow.name} is rebalanced.")
 
 
 @app.command()
@@ -469,6 +402,7 @@ def _fields(flow: Run) -> dict[str, Any]:
         "name": flow.name,
         "program": flow.program,
         "pid": flow.pid,
+        "state": flow.state,
         "age": _age(flow),
         "master": flow.master,
         "brokers": flow.brokers,
@@ -484,4 +418,7 @@ def _age(flow: Run) -> str:
     return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{seconds % 60:02}s"
 
 
+for _command in (control.stop, control.restart, control.activate, control.deactivate):
+    app.command()(_command)
+app.command(epilog=epilog(control.REBALANCE))(control.rebalance)
 app.command(epilog=epilog(land_command.EXAMPLES))(land_command.land)

@@ -75,7 +75,8 @@ def land(
     ] = None,
 ) -> None:
     """Write a topic to Parquet files by hour, each record exactly once."""
-    from headrace.cli.flow.flow_run import Execution, RunOptions, is_first_run, started
+    from headrace.cli.flow.execution import Execution, activation_of
+    from headrace.cli.flow.flow_run import RunOptions, is_first_run, started
     from headrace.spark.source.offset_finder import check_there
 
     texts = kafka_pairs(parse_pairs(pairs, "-X"))
@@ -118,7 +119,18 @@ def land(
         if tidy:
             _tidy(landing.files(spark))
         begin = _Begin(landing, spark, location.text, trigger)
-        Execution(name, options, spark, begin, _refuse, dict, stopped, watch, MetricsServer()).run()
+        Execution(
+            name=name,
+            options=options,
+            spark=spark,
+            begin=begin,
+            change=_refuse,
+            graph=dict,
+            stopped=stopped,
+            watch=watch,
+            metrics=MetricsServer(),
+            activation=activation_of(spark, options),
+        ).run()
 
 
 class _Begin:

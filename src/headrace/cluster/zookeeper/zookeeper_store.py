@@ -143,6 +143,7 @@ class ZooKeeperStore:
                 data, stat = answer.get(timeout=self._wait_seconds)
             except NoNodeError:
                 return None
+            self._watch.shown([path])
             return _node(path, data, stat)
 
         return self._reading(f"read {path}", read)
@@ -162,6 +163,7 @@ class ZooKeeperStore:
             for path, answer in asked:
                 with suppress(NoNodeError):
                     nodes.append(_node(path, *answer.get(timeout=self._wait_seconds)))
+            self._watch.shown(node.path for node in nodes)
             return nodes
 
         return self._reading(f"list {kind}", read)
@@ -201,6 +203,7 @@ class ZooKeeperStore:
         except (KazooException, KazooTimeoutError) as error:
             raise _failed("commit", error) from error
         _raise_failure(writes, results)
+        self._watch.shown(write.path for write in writes if isinstance(write, CreateNode))
         return [_version(write, result) for write, result in zip(writes, results, strict=True)]
 
     def _check(self, writes: Sequence[Write]) -> None:

@@ -6,6 +6,10 @@ though a state between two reads may be. It reads everything after every reconne
 read that failed, until one succeeds: a reply that came after its timeout has used up its watch, and
 no reconnect need ever follow.
 
+A node that the store itself has created or read may be deleted before the watch reads the list it
+is in: the list is then as it was, and the caller that knows the node would keep it. So the store
+says which nodes it has shown (`shown`), and the watch looks at those that it has not seen yet.
+
 kazoo reports the end of a session only when it reaches the ensemble again. A broker that is cut off
 must know earlier, since the others drop it when its session times out. So the time since the
 connection broke is counted here as well. The session may turn out to have survived: a broker whose
@@ -16,7 +20,7 @@ refuses it. So the client is started again here, for as long as it takes.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -41,16 +45,23 @@ _GIVEN_UP = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 
 @dataclass(slots=True)
 class _Kind:
-    """A watched kind: its watchers, and the transaction that last changed each node seen."""
+    """A watched kind.
+
+    Attributes:
+        seen: the transaction that last changed each node that the watch has read.
+        shown: nodes that the store has shown to its callers, and the watch has not read yet.
+    """
 
     watchers: list[Watcher] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
+    shown: set[str] = field(default_factory=set)
 
 
 class ZooKeeperWatch:
     """The watching side of a `ZooKeeperStore`.
 
-    Thread rule: `add`, `watch_session` and `stop` from any thread; all else on its own thread.
+    Thread rule: `add`, `shown`, `watch_session` and `stop` from any thread; all else on its own
+    thread.
     """
 
     def __init__(
@@ -94,6 +105,19 @@ class ZooKeeperWatch:
                 self._kinds[kind].watchers.remove(watcher)
 
         return stop
+
+    def shown(self, paths: Iterable[str]) -> None:
+        """Look at nodes of which a caller of the store knows now that they exist.
+
+        Those that are gone by then are reported, though the watch has never seen them.
+        """
+        unseen = []
+        for path in paths:
+            kind = self._kinds.get(path.split("/")[1])
+            if kind is not None and path not in kind.seen:
+                unseen.append(path)
+        if unseen:
+            self._work.put(lambda: self._read_shown(unseen))
 
     def watch_session(self, watcher: SessionWatcher) -> None:
         with self._lock:
@@ -209,32 +233,53 @@ class ZooKeeperWatch:
         names = self._client.get_children_async(f"/{kind}", watch=self._kind_fired).get(
             timeout=self._session_seconds
         )
-        seen = self._kinds[kind].seen
+        seen, shown = self._kinds[kind].seen, self._kinds[kind].shown
         paths = {f"/{kind}/{name}" for name in names}
-        for path in sorted(set(seen) - paths):
-            del seen[path]
-            self._notify(path, None)
+        for path in sorted((seen.keys() | shown) - paths):
+            self._report_gone(path)
         to_read = sorted(paths if whole else paths - set(seen))
         asked = [(path, self._client.get_async(path, watch=self._node_fired)) for path in to_read]
         for path, answer in asked:
             self._compare(path, answer, quiet=quiet)
 
+    def _read_shown(self, paths: list[str]) -> None:
+        # Kept until they are read: if that fails, everything is read again.
+        for path in paths:
+            kind = self._kinds[path.split("/")[1]]
+            if path not in kind.seen:
+                kind.shown.add(path)
+        asked = [
+            (path, self._client.get_async(path, watch=self._node_fired))
+            for path in paths
+            if path in self._kinds[path.split("/")[1]].shown
+        ]
+        for path, answer in asked:
+            self._compare(path, answer)
+
     def _read_node(self, path: str) -> None:
         self._compare(path, self._client.get_async(path, watch=self._node_fired))
 
     def _compare(self, path: str, answer: Any, *, quiet: bool = False) -> None:
-        seen = self._kinds[path.split("/")[1]].seen
+        kind = self._kinds[path.split("/")[1]]
+        seen = kind.seen
         try:
             data, stat = answer.get(timeout=self._session_seconds)
         except NoNodeError:
-            if seen.pop(path, None) is not None:
-                self._notify(path, None)
+            if path in seen or path in kind.shown:
+                self._report_gone(path)
             return
+        kind.shown.discard(path)
         if seen.get(path) == stat.mzxid:
             return
         seen[path] = stat.mzxid
         if not quiet:
             self._notify(path, Node(path, data, stat.version, ephemeral=stat.ephemeralOwner != 0))
+
+    def _report_gone(self, path: str) -> None:
+        kind = self._kinds[path.split("/")[1]]
+        kind.seen.pop(path, None)
+        kind.shown.discard(path)
+        self._notify(path, None)
 
     def _notify(self, path: str, node: Node | None) -> None:
         with self._lock:

@@ -1,5 +1,5 @@
 """`/api/flows`: the flows on this machine and those that the operator named, with their graphs and
-figures; stop and restart one."""
+figures; stop, restart, activate and deactivate one."""
 
 import os
 import signal
@@ -37,6 +37,7 @@ def _flow(poller: StatusPoller, flow: FlowStatus) -> dict[str, Any]:
         "master": flow.master,
         "started_ms": flow.started_ms,
         "checkpoint": flow.checkpoint,
+        "active": flow.active,
         "problem": flow.problem,
         "figures": flow.figures,
         "tables": flow.tables,
@@ -69,29 +70,66 @@ async def restart(request: Request) -> Response:
 
     The response comes when it runs. Body: `{"name": ..., "pid": ...}`.
     """
-    return await _change(request, "restart flow", lambda run: RunFolder().restart(run))
+    return await _change(request, "restart flow", RunFolder().restart)
+
+
+async def activate(request: Request) -> Response:
+    """Let an inactive flow read again; the response comes when it does. Body: as above."""
+    return await _change(request, "activate flow", RunFolder().activate)
+
+
+async def deactivate(request: Request) -> Response:
+    """Let a flow read nothing; the response comes after its current batch. Body: as above."""
+    return await _change(request, "deactivate flow", RunFolder().deactivate)
 
 
 async def _change(request: Request, action: str, change: Callable[[Run], None]) -> Response:
-    user = user_with_role(request, Role.ADMIN)
-    state = state_of(request)
+    user_with_role(request, Role.ADMIN)
     body = await body_of(request)
     name, pid = text_in(body, "name"), body.get("pid")
 
+    def find() -> Run:
+        for run in RunFolder().runs():
+            if (run.name, run.pid) == (name, pid):
+                return run
+        raise HTTPException(404, f"no flow called {name[:200]} runs on this machine")
+
+    await change_flow(request, action, name, find, change)
+    return JSONResponse({})
+
+
+async def change_flow(
+    request: Request,
+    action: str,
+    target: str,
+    find: Callable[[], Run],
+    change: Callable[[Run], None],
+) -> None:
+    """Change a flow of this machine, and log that.
+
+    Args:
+        target: what the log calls it.
+        find: returns the flow; raises if there is none.
+
+    Raises:
+        HTTPException: the user lacks the role, the console is read-only, or there is no such flow.
+    """
+    user = user_with_role(request, Role.ADMIN)
+    state = state_of(request)
+
     def apply(pool: ConnectionPool) -> None:
-        runs = [run for run in RunFolder().runs() if run.name == name and run.pid == pid]
-        if not runs:
-            raise HTTPException(404, f"no flow called {name[:200]} runs on this machine")
-        with state.changes.change(pool, user, action, name, {"pid": pid}):
-            change(runs[0])
+        run = find()
+        with state.changes.change(pool, user, action, target, {"pid": run.pid}):
+            change(run)
 
     await state.cluster.run(apply)
     state.status_poller.refresh()
-    return JSONResponse({})
 
 
 ROUTES: Final = [
     Route("/flows", list_flows, methods=["GET"]),
     Route("/flows/stop", stop, methods=["POST"]),
     Route("/flows/restart", restart, methods=["POST"]),
+    Route("/flows/activate", activate, methods=["POST"]),
+    Route("/flows/deactivate", deactivate, methods=["POST"]),
 ]

@@ -26,6 +26,16 @@ class FlowNode:
     name: str
     kind: str
     what: str
+    parallelism: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FlowInput:
+    """A stream that a component reads."""
+
+    source: str
+    target: str
+    stream: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,7 @@ class FlowStatus:
     Attributes:
         pid: the process of a flow on this machine, which can be stopped and restarted; None for a
             flow on another machine.
+        active: whether it reads anything; a flow on another machine does not say.
         figures: None if the flow does not answer; `problem` says why.
     """
 
@@ -45,8 +56,9 @@ class FlowStatus:
     brokers: str = ""
     started_ms: int | None = None
     checkpoint: str | None = None
+    active: bool = True
     nodes: tuple[FlowNode, ...] = ()
-    arrows: tuple[tuple[str, str], ...] = ()
+    inputs: tuple[FlowInput, ...] = ()
     figures: Mapping[str, Any] | None = None
     tables: tuple[Mapping[str, Any], ...] = field(default=())
     problem: str | None = None
@@ -54,6 +66,11 @@ class FlowStatus:
     @property
     def key(self) -> tuple[str, int | None]:
         return self.name, self.pid
+
+    @property
+    def arrows(self) -> tuple[tuple[str, str], ...]:
+        """Which component reads from which."""
+        return tuple(dict.fromkeys((each.source, each.target) for each in self.inputs))
 
     @property
     def batch(self) -> int | None:
@@ -74,8 +91,9 @@ def fetch_run_status(run: Run) -> FlowStatus:
         brokers=run.brokers,
         started_ms=run.started_ms,
         checkpoint=run.checkpoint,
+        active=run.active,
         nodes=served.nodes,
-        arrows=served.arrows,
+        inputs=served.inputs,
         figures=served.figures,
         tables=served.tables,
         problem=served.problem,
@@ -87,8 +105,8 @@ def fetch_flow_status(
 ) -> FlowStatus:
     """Return the status of a flow by the URL of its figures, which may hold its graph."""
     if url is None:
-        nodes, arrows = _graph(graph)
-        return FlowStatus(name, "", nodes=nodes, arrows=arrows, problem="it serves no figures")
+        nodes, inputs = _graph(graph)
+        return FlowStatus(name, "", nodes=nodes, inputs=inputs, problem="it serves no figures")
     base = url.rstrip("/").removesuffix("/figures").removesuffix("/metrics")
     served: Mapping[str, Any] = {}
     problem = None
@@ -96,33 +114,33 @@ def fetch_flow_status(
         served = fetch_json(f"{base}/figures")
     except OSError as error:
         problem = str(error)
-    nodes, arrows = _graph(graph or served.get("graph"))
+    nodes, inputs = _graph(graph or served.get("graph"))
     return FlowStatus(
         name=name,
         program=url,
         nodes=nodes,
-        arrows=arrows,
+        inputs=inputs,
         figures=None if problem else _figures(served),
         tables=_tables(served.get("tables")),
         problem=problem,
     )
 
 
-def _graph(served: Any) -> tuple[tuple[FlowNode, ...], tuple[tuple[str, str], ...]]:
+def _graph(served: Any) -> tuple[tuple[FlowNode, ...], tuple[FlowInput, ...]]:
     if not isinstance(served, Mapping):
         return (), ()
     nodes = {}
     for each in _list(served.get("nodes"), _MOST_NODES):
         if isinstance(each, Mapping) and each.get("name"):
-            node = FlowNode(*(_text(each.get(key)) for key in ("name", "kind", "what")))
-            nodes[node.name] = node
-    arrows = []
+            name, kind, what = (_text(each.get(key)) for key in ("name", "kind", "what"))
+            nodes[name] = FlowNode(name, kind, what, int(_number(each.get("parallelism")) or 1))
+    inputs = []
     for each in _list(served.get("arrows"), _MOST_ARROWS):
         if isinstance(each, Mapping):
             source, target = _text(each.get("source")), _text(each.get("target"))
             if source in nodes and target in nodes:
-                arrows.append((source, target))
-    return tuple(nodes.values()), tuple(dict.fromkeys(arrows))
+                inputs.append(FlowInput(source, target, _text(each.get("stream"))))
+    return tuple(nodes.values()), tuple(dict.fromkeys(inputs))
 
 
 def _figures(served: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from headrace.console.status.agent_status import AgentStatus, fetch_agent_status
 from headrace.console.status.flow_status import FlowStatus, fetch_flow_status, fetch_run_status
 from headrace.console.status.polling_thread import PollingThread
 from headrace.console.status.series_set import POINTS, SeriesSet
+from headrace.console.status.window_counts import Counts, WindowCounts
 from headrace.flow.monitoring.run_folder import Run, RunFolder
 from headrace.model.clock import Clock
 
@@ -45,6 +46,7 @@ class StatusPoller(PollingThread):
     Attributes:
         written: how many records each part has written in total, by ("agent", name, "sink k1") and
             ("flow", name, component).
+        counts: what the components of flows counted, by the flow's key and the component.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class StatusPoller(PollingThread):
         self._flows: tuple[FlowStatus, ...] = ()
         self._batches: dict[FlowKey, deque[FlowBatch]] = {}
         self.written: SeriesSet[tuple[str, str, str]] = SeriesSet()
+        self.counts: WindowCounts[tuple[FlowKey, str]] = WindowCounts()
 
     @property
     def agents(self) -> tuple[AgentStatus, ...]:
@@ -100,6 +103,7 @@ class StatusPoller(PollingThread):
         at_ms = self._clock.wall_ms()
         self._remember_batches(at_ms)
         self.written.add(at_ms, self._written_totals())
+        self.counts.add(at_ms, self._component_counts())
 
     def _remember_batches(self, at_ms: int) -> None:
         present = {each.key for each in self._flows}
@@ -112,6 +116,17 @@ class StatusPoller(PollingThread):
             assert flow.figures is not None
             took, records = flow.figures["batch_ms"], flow.figures["records"]
             batches.append(FlowBatch(at_ms, flow.batch, took, records))
+
+    def _component_counts(self) -> dict[tuple[FlowKey, str], Counts]:
+        """Return the totals of all components; of a flow that does not answer, the last ones."""
+        silent = {each.key for each in self._flows if each.figures is None}
+        last = self.counts.totals()
+        totals = {key: counts for key, counts in last.items() if key[0] in silent}
+        for flow in self._flows:
+            for each in (flow.figures or {}).get("components", ()):
+                numbers = (int(each[name]) for name in Counts._fields)
+                totals[flow.key, each["component"]] = Counts(*numbers)
+        return totals
 
     def _written_totals(self) -> dict[tuple[str, str, str], int]:
         totals = {}

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace.flow.execution.activation import Activation
 from headrace.flow.execution.auditing import audited
 from headrace.flow.execution.compile import Compiled, compile_plan
 from headrace.flow.execution.connector_option import sink_options, with_source_options
@@ -50,13 +51,14 @@ def start(
         metrics: serves the figures of the run from now on. The caller closes it.
 
     Raises:
-        FlowError: the plan has a mistake, or executors on other machines would not reach the
-            checkpoint; Spark has not started it then.
+        FlowError: the plan has a mistake, the flow was deactivated, or executors on other machines
+            would not reach the checkpoint; Spark has not started it then.
     """
     check_plan(plan)
     plan = with_source_options(with_login(plan))
     location = Location.of(checkpoint)
     store = open_store(spark, location, "the checkpoint")
+    Activation(store).check(plan.name)
     _check_master(plan, spark)
     if plan.latency is Latency.REALTIME:
         query = start_realtime(plan, spark, brokers=brokers, checkpoint=location, trigger=trigger)

@@ -21,7 +21,9 @@ from headrace.flow.error import FlowError
 
 FOLDER_VARIABLE = "HEADRACE_FLOWS"
 RESTART = "restart"
-RESTART_SECONDS = 120.0
+ACTIVATE = "activate"
+DEACTIVATE = "deactivate"
+CHANGE_SECONDS = 120.0
 _MAX_BYTES = 1 << 20
 _POLL_SECONDS = 0.1
 
@@ -36,6 +38,7 @@ class Run:
         console: the address of Spark's own pages, if they are on.
         metrics: the HTTP address of its figures.
         graph: the plan, as `Graph.to_json` describes it.
+        active: whether it reads anything; `headrace flow deactivate` makes it wait.
         outcome: the id of the last request, and why it failed or None.
     """
 
@@ -50,7 +53,12 @@ class Run:
     console: str | None = None
     metrics: str | None = None
     graph: Mapping[str, Any] = field(default_factory=dict)
+    active: bool = True
     outcome: tuple[str, str | None] | None = None
+
+    @property
+    def state(self) -> str:
+        return "active" if self.active else "inactive"
 
     @property
     def alive(self) -> bool:
@@ -152,13 +160,40 @@ class RunFolder:
         path.unlink(missing_ok=True)
         raise FlowError(f"{run.name} did not do it in {seconds:g} s")
 
-    def restart(self, run: Run, *, seconds: float = RESTART_SECONDS) -> None:
+    def restart(self, run: Run) -> None:
         """Ask a flow to stop its query after a batch, and to start it again over its checkpoint.
 
         Raises:
-            FlowError: the flow could not do it, or not in that time.
+            FlowError: the flow could not do it, or not in two minutes.
         """
-        self.ask(run, {RESTART: True}, seconds=seconds)
+        self.ask(run, {RESTART: True}, seconds=CHANGE_SECONDS)
+
+    def activate(self, run: Run) -> None:
+        """Ask a flow to read again; nothing happens if it does.
+
+        Raises:
+            FlowError: the flow could not do it, or not in two minutes.
+        """
+        self.ask(run, {ACTIVATE: True}, seconds=CHANGE_SECONDS)
+
+    def deactivate(self, run: Run) -> None:
+        """Ask a flow to read nothing after the current batch; nothing happens if it does not.
+
+        Raises:
+            FlowError: the flow could not do it, or not in two minutes.
+        """
+        self.ask(run, {DEACTIVATE: True}, seconds=CHANGE_SECONDS)
+
+    def rebalance(
+        self, run: Run, parallelism: Mapping[str, int], partitions: int | None = None
+    ) -> None:
+        """Ask a flow to continue with other numbers of tasks and partitions.
+
+        Raises:
+            FlowError: the flow could not do it, or not in two minutes.
+        """
+        request = {"parallelism": dict(parallelism), "partitions": partitions}
+        self.ask(run, request, seconds=CHANGE_SECONDS)
 
     def take_request(self, run: Run) -> dict[str, Any] | None:
         """Return the request that waits for this run, and remove it."""

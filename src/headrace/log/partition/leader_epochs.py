@@ -150,16 +150,18 @@ class LeaderEpochs:
             self._replace(entries[:kept])
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Let the epoch that wrote `start_offset` start there, because the log does now.
+        """Drop the epochs that ended before `start_offset - 1`, because the log starts there now.
 
-        Epochs {1 from 0, 3 from 40} truncated to 50 are {3 from 50}, to 40 are {3 from 40}.
+        The epoch of the last record below stays, with the start that it had: a follower that has
+        other records below still differs from this log, and must be told so. (Kafka lets it begin
+        at the log start, and cannot tell.)
+
+        Epochs {1 from 0, 3 from 40} truncated to 50 are {3 from 40}, to 40 both stay.
         """
         entries = self.entries
-        row = bisect_right(entries, start_offset, key=_START) - 1
-        if row < 0 or (row == 0 and entries[0].start_offset == start_offset):
-            return
-        first = EpochStart(entries[row].epoch, Offset(start_offset))
-        self._replace((first, *entries[row + 1 :]))
+        row = bisect_left(entries, start_offset, key=_START) - 1
+        if row > 0:
+            self._replace(entries[row:])
 
     def clear(self) -> None:
         """Drop every epoch, because the log was emptied."""

@@ -217,6 +217,8 @@ class _Loader:
         self._segments = [segment]
         self._snapshots.remove_above(-1)
         self._producers.clear()
+        # They would speak of records that a crash took, or that another log took the place of.
+        self._epochs.clear()
         self._recovery_point = min(self._recovery_point, offset)
         return offset
 

@@ -23,6 +23,7 @@ from headrace.log.producer.producer_entry import ProducerEntry
 from headrace.log.segment.segment import Segment
 from headrace.log.storage import Storage
 from headrace.model.error import HeadraceError, UnexpectedAppendOffset
+from headrace.model.ids import LeaderEpoch
 from headrace.model.offset import (
     HighWatermark,
     LastStableOffset,
@@ -233,8 +234,15 @@ class PartitionLog:
         return self._reader.aborted_in(start, piece)
 
     def epoch_end_offset(self, epoch: int) -> EpochEnd:
-        """Return where a leader epoch ends, as OffsetForLeaderEpoch does; (-1, -1) if unknown."""
-        return self.epochs.end_offset(epoch, self._state.tip.end_offset)
+        """Return where a leader epoch ends, as OffsetForLeaderEpoch does; (-1, -1) if unknown.
+
+        An epoch of which nothing is left ends at the log start, where readers go on.
+        """
+        end = self.epochs.end_offset(epoch, self._state.tip.end_offset)
+        log_start = self._state.log_start
+        if 0 <= end.end_offset <= log_start:
+            return EpochEnd(LeaderEpoch(epoch), Offset(log_start))
+        return end
 
     # -- truncating: while nothing appends ---------------------------------------------------
 

@@ -354,6 +354,28 @@ def test_offsets_of_a_topic_that_went_in_a_crash_are_forgotten_after_it(
     asyncio.run(main(after))
 
 
+def test_offsets_of_a_topic_that_is_not_served_yet_are_kept(tmp_path: Path) -> None:
+    """A broker that becomes the coordinator may not have read of a topic's creation, or may still
+    make its logs."""
+
+    async def scenario(broker: Broker) -> None:
+        await commit(broker, 5)
+        index = coordinator_partition("g", len(broker.groups._shards))
+        partition = broker.groups._shards[index].partition
+        clicks = broker.topics.by_name("clicks")
+        assert clicks is not None
+
+        broker.topics.remove(clicks)
+        broker.groups.unload(index)
+        broker.groups.load([partition])
+        await loaded(broker)
+        broker.topics.add(clicks)
+
+        assert await committed(broker) == 5
+
+    run(tmp_path, scenario)
+
+
 def test_deleting_the_offsets_topic_ends_its_groups(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
         await commit(broker, 5)

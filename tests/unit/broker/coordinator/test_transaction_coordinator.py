@@ -1,7 +1,7 @@
 """The transaction coordinator in a real broker, in this process: what it does when things break."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import TRANSACTION_STATE
 from headrace.broker.coordinator.transaction_coordinator import TransactionRefusal
 from headrace.broker.replica.partition import Partition
+from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.error import DiskFull, LogDirectoryOffline, StorageError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
@@ -320,7 +321,37 @@ def test_a_deleted_partition_needs_no_marker(tmp_path: Path) -> None:
         await broker.controller.administer(lambda controller: controller.delete_topics(["clicks"]))
 
         assert (await end(broker, producer)).error is NONE
-        assert state_of(broker) == "CompleteCommit"
+        await until(lambda: state_of(broker) == "CompleteCommit")
+
+    run(tmp_path, scenario)
+
+
+def test_a_partition_that_is_not_served_yet_gets_its_marker(tmp_path: Path) -> None:
+    """A coordinator that starts, or has not read of a topic's creation, does not know the topic."""
+
+    async def scenario(broker: Broker) -> None:
+        producer = await began(broker)
+        topic = broker.topics.by_name("clicks")
+        assert topic is not None
+        broker.topics.remove(topic)
+
+        read, answers = broker.controller.read_topics, []
+
+        async def counted(names: Iterable[str]) -> dict[str, TopicRecord]:
+            answers.append(await read(names))
+            return answers[-1]
+
+        broker.controller.read_topics = counted  # type: ignore[method-assign]
+
+        assert (await end(broker, producer)).error is NONE
+        await until(lambda: len(answers) == 2)
+        described = broker.transactions.describe("t")
+        assert isinstance(described, TransactionDescription)
+        assert (described.state, described.partitions) == ("PrepareCommit", set(CLICKS[:2]))
+
+        broker.topics.add(topic)
+        await until(lambda: state_of(broker) == "CompleteCommit")
+        assert all(is_stable(broker, name) for name in CLICKS[:2])
 
     run(tmp_path, scenario)
 

@@ -117,6 +117,46 @@ def test_a_coordinator_that_is_cut_off_writes_no_marker_of_what_it_could_not_com
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("error", [None, NotEnoughReplicasAfterAppend("too few")])
+def test_a_shard_serves_nothing_before_its_records_are_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: HeadraceError | None
+) -> None:
+    """A broker that begins to lead may have records that no other replica has: the next leader
+    would not know the transactions that it has answered for."""
+    monkeypatch.setattr(transaction_shard, "_RELOAD_SECONDS", 0.01)
+
+    async def main() -> None:
+        settings = {
+            "log.flush.interval.messages": "1",
+            "transaction.state.log.num.partitions": "1",
+        }
+        async with local_broker(tmp_path, settings=settings) as server:
+            broker = server.broker
+            assert await init(broker, "a") is NONE
+            shard = broker.transactions._shards[0].partition
+            uncommitted: asyncio.Future[object] = broker.loop.create_future()
+            kept = broker.when_synced
+            broker.when_synced = lambda partition, end: uncommitted  # type: ignore[method-assign]
+
+            broker.transactions.unload(0)
+            broker.transactions.load([shard])
+            for _ in range(20):
+                await asyncio.sleep(0.001)
+            described = broker.transactions.describe("a")
+            assert described is TransactionError.COORDINATOR_LOAD_IN_PROGRESS
+
+            broker.when_synced = kept  # type: ignore[method-assign]
+            if error is None:
+                uncommitted.set_result(None)
+            else:
+                uncommitted.set_exception(error)
+            async with asyncio.timeout(10):
+                while await init(broker, "a") is not NONE:
+                    await asyncio.sleep(0.001)
+
+    asyncio.run(main())
+
+
 def counted(counts: list[int], value: bool) -> bool:
     counts[0] += 1
     return value

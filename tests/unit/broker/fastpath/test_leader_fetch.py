@@ -24,7 +24,7 @@ from headrace.log.partition.admission import unchecked
 from headrace.log.partition.log_slice import LogSlice
 from headrace.model.clock import ManualClock
 from headrace.model.config_code import ConfigOperation
-from headrace.model.ids import BrokerId
+from headrace.model.ids import BrokerId, LeaderEpoch
 from headrace.testing.local_broker import local_broker
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import (
@@ -337,6 +337,34 @@ def test_records_of_an_older_epoch_are_left_to_the_handler(tmp_path: Path) -> No
         follower.get_in_step()
 
         assert follower.fast_path.serve(follower.frame(last_epoch=-1)) is None
+
+    run(tmp_path, scenario)
+
+
+def test_a_follower_that_cannot_be_compared_starts_over(tmp_path: Path) -> None:
+    """Its log ends where the leader's starts, with an epoch that the leader does not know."""
+
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        for index, partition in enumerate(follower.partitions):
+            partition.log.truncate_fully_and_start_at(5)
+            partition.log.epochs.assign(2, 5)
+            partition.leader_epoch = LeaderEpoch(2)
+            follower.ends[index] = 5 if index else 4
+
+        answer = follower.ask_handler(follower.frame(wait_ms=0, last_epoch=1))
+        [topic] = read(cast(Parts, answer)).topics
+        assert [each.error_code for each in topic.partitions] == [
+            ErrorCode.offset_out_of_range
+        ] * PARTITIONS
+        assert [each.log_start_offset for each in topic.partitions] == [5] * PARTITIONS
+
+        # An empty log, and one with records of this epoch, go on.
+        for last_epoch in (-1, 2):
+            follower.ends[0] = 5
+            follower.session_id = follower.session_epoch = 0
+            answer = follower.ask_handler(follower.frame(wait_ms=0, last_epoch=last_epoch))
+            [topic] = read(cast(Parts, answer)).topics
+            assert [each.error_code for each in topic.partitions] == [0] * PARTITIONS
 
     run(tmp_path, scenario)
 

@@ -9,6 +9,8 @@ import pytest
 from headrace.cluster.config_command import ConfigAlteration
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
+from headrace.cluster.topic import TopicRecord
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.config_code import ConfigOperation
 from headrace.testing.local_broker import local_broker
 
@@ -49,5 +51,33 @@ def test_connection_limits_change_while_the_broker_runs(tmp_path: Path) -> None:
             )
 
             assert server.acceptor.limits.max_connections_per_host == 3
+
+    asyncio.run(run())
+
+
+def test_many_who_ask_for_topics_wait_for_one_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a start every transaction that was decided may ask."""
+    readings: list[set[str]] = []
+    read = Controller.read_topics
+
+    def counted(controller: Controller, names: set[str]) -> dict[str, TopicRecord]:
+        readings.append(set(names))
+        return read(controller, names)
+
+    monkeypatch.setattr(Controller, "read_topics", counted)
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            controller = server.broker.controller
+            await controller.create_topics([TopicToCreate(name="there")])
+            names = ["there", *(f"gone-{each}" for each in range(20))]
+
+            answers = await asyncio.gather(*(controller.read_topics([name]) for name in names))
+
+            assert [list(each) for each in answers] == [["there"], *[[]] * 20]
+            assert readings == [set(names)]
+            assert list(await controller.read_topics(["there"])) == ["there"]
 
     asyncio.run(run())

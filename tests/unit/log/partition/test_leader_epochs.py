@@ -159,12 +159,13 @@ def test_truncation_from_the_end_drops_epochs_that_wrote_nothing_any_more(
     ("start", "entries"),
     [
         (0, ((1, 0), (3, 40))),
-        (7, ((1, 7), (3, 40))),
-        (40, ((3, 40),)),
-        (50, ((3, 50),)),
+        (7, ((1, 0), (3, 40))),
+        (40, ((1, 0), (3, 40))),
+        (41, ((3, 40),)),
+        (50, ((3, 40),)),
     ],
 )
-def test_truncation_from_the_start_moves_the_first_epoch_up(
+def test_truncation_from_the_start_keeps_the_epoch_of_the_last_record_below(
     epochs: LeaderEpochs,
     disk: CrashDisk,
     path: Path,
@@ -178,15 +179,15 @@ def test_truncation_from_the_start_moves_the_first_epoch_up(
 def test_a_truncation_that_drops_nothing_costs_no_write(
     epochs: LeaderEpochs, disk: CrashDisk
 ) -> None:
-    epochs.truncate_from_start(7)
+    assert epochs.entries == ((1, 0), (3, 40))
     calls = disk.calls
 
     epochs.truncate_from_end(41)
-    epochs.truncate_from_start(7)
+    epochs.truncate_from_start(40)
     epochs.truncate_from_start(3)
 
     assert disk.calls == calls
-    assert epochs.entries == ((1, 7), (3, 40))
+    assert epochs.entries == ((1, 0), (3, 40))
 
 
 def test_after_a_move_they_are_written_to_the_new_place(

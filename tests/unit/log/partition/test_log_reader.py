@@ -198,6 +198,20 @@ def test_where_a_leader_epoch_ends(log: PartitionLog) -> None:
     assert log.latest_epoch == 3
 
 
+def test_an_epoch_of_which_nothing_is_left_ends_at_the_log_start(log: PartitionLog) -> None:
+    for epoch in (1, 3, 3, 5):
+        log.append(sample_batch(b"a"), epoch)
+    log.set_high_watermark(4)
+
+    log.delete_records(2)
+
+    assert tuple(log.epoch_end_offset(1)) == (1, 2)
+    assert tuple(log.epoch_end_offset(2)) == (2, 2)
+    assert tuple(log.epoch_end_offset(3)) == (3, 3)
+    assert tuple(log.epoch_end_offset(5)) == (5, 4)
+    assert tuple(log.epoch_end_offset(6)) == (-1, -1)
+
+
 # -- segments that leave while they are read, and indexes that do not hold -------------------------
 
 

@@ -166,18 +166,20 @@ def test_closing_makes_all_durable_and_the_time_index_whole(
     assert disk.read_bytes(directory / "leader-epoch-checkpoint") == b"0\n1\n7 0\n"
 
 
-def test_closing_writes_the_epochs_that_a_new_start_has_moved(
+def test_closing_writes_the_epochs_that_a_new_start_has_left(
     log: PartitionLog, disk: CrashDisk, directory: Path
 ) -> None:
     fill(log, 3)
+    log.append(sample_batch(b"a", b"b"), 4)
     log.flush()
     log.segments[0].close_indexes()
     log.flush(force=True)
-    log.delete_records(2)
+    log.set_high_watermark(5)
+    log.delete_records(4)
 
     log.close()
 
-    assert disk.read_bytes(directory / "leader-epoch-checkpoint") == b"0\n1\n0 2\n"
+    assert disk.read_bytes(directory / "leader-epoch-checkpoint") == b"0\n1\n4 3\n"
 
 
 @pytest.mark.parametrize("end", ["close", "abandon"])

@@ -167,15 +167,31 @@ def test_a_segment_below_the_start_stays_while_no_snapshot_has_its_producers(loa
     assert log.append(numbered(0), 0).duplicate
 
 
-def test_epochs_below_the_start_begin_there(load: Load) -> None:
+@pytest.mark.parametrize(
+    ("log_start", "entries"), [(5, ((1, 0), (2, 5))), (7, ((2, 5),)), (10, ((2, 5),))]
+)
+def test_epochs_below_the_start_go_but_for_the_last_one(
+    load: Load, log_start: int, entries: tuple[tuple[int, int], ...]
+) -> None:
     log, _ = load()
     write(log, 5, epoch=1)
     write(log, 5, epoch=2)
     log.close()
 
-    log, _ = load(log_start=7, recovery_point=10, clean=True)
+    log, _ = load(log_start=log_start, recovery_point=10, clean=True)
 
-    assert log.epochs.entries == ((2, 7),)
+    assert log.epochs.entries == entries
+
+
+def test_a_log_that_ends_below_its_start_has_no_epochs_any_more(load: Load) -> None:
+    """A follower began again at the leader's log start, and crashed before its files were gone."""
+    log, _ = load()
+    write(log, 5, epoch=1)
+    log.close()
+
+    log, _ = load(log_start=7, recovery_point=5, clean=True)
+
+    assert (log.log_end_offset, log.epochs.entries) == (7, ())
 
 
 # -- after a clean stop ----------------------------------------------------------------------------

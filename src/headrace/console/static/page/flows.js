@@ -50,6 +50,7 @@ const key = (each) => `${each.name} ${each.pid}`;
 class FlowCard {
   constructor(each, context) {
     this.facts = h("p", { class: "facts" });
+    this.activation = h("button", { type: "button", class: "small", onclick: () => confirm(each, this.active ? DEACTIVATE : ACTIVATE) });
     this.problem = h("p", { class: "problem", hidden: true });
     this.last = h("p", {});
     this.graph = h("div", { class: "scene", tabindex: "0", role: "region", "aria-label": `Graph of ${each.name}`, hidden: true });
@@ -58,7 +59,7 @@ class FlowCard {
     this.components = h("div", {});
     this.tables = h("div", {});
     this.element = h("section", { class: "card", "aria-label": `Flow ${each.name}` },
-      h("div", { class: "head" }, h("h2", {}, each.name), each.pid && context.may("admin") ? h("div", { class: "buttons" },
+      h("div", { class: "head" }, h("h2", {}, each.name), each.pid && context.may("admin") ? h("div", { class: "buttons" }, this.activation,
         h("button", { type: "button", class: "small", "aria-label": `Restart ${each.name}`, onclick: () => confirm(each, RESTART) }, "Restart"),
         h("button", { type: "button", class: "danger small", "aria-label": `Stop ${each.name}`, onclick: () => confirm(each, STOP) }, "Stop")) : null),
       this.facts, this.problem, this.last, this.graph, this.tables, this.times, this.components);
@@ -66,7 +67,11 @@ class FlowCard {
 
   update(each) {
     const { figures, batches } = each;
-    put(this.facts, [each.program, each.master, each.started_ms ? `started ${ago(each.started_ms)}` : ""].filter(Boolean).join(" · "));
+    this.active = each.active;
+    const { title } = each.active ? DEACTIVATE : ACTIVATE;
+    this.activation.setAttribute("aria-label", `${title} ${each.name}`);
+    put(this.activation, title);
+    put(this.facts, [each.active ? "" : "inactive", each.program, each.master, each.started_ms ? `started ${ago(each.started_ms)}` : ""].filter(Boolean).join(" · "));
     this.problem.hidden = !each.problem;
     put(this.problem, each.problem ?? "");
     put(this.last, figures ? summary(figures) : "");
@@ -131,6 +136,8 @@ function moved(value, text) {
 
 const STOP = { path: "flows/stop", title: "Stop", hint: "A later run from its checkpoint goes on where it stopped.", done: "stops after the batch at hand.", kind: "danger" };
 const RESTART = { path: "flows/restart", title: "Restart", hint: "Its query ends after the batch at hand and begins again over its checkpoint. Its process stays.", done: "is restarted.", kind: "primary" };
+const ACTIVATE = { path: "flows/activate", title: "Activate", hint: "It reads again, from where it stopped.", done: "is active.", kind: "primary" };
+const DEACTIVATE = { path: "flows/deactivate", title: "Deactivate", hint: "After the batch at hand it reads nothing until it is activated, also after a restart. Its process and state stay.", done: "is inactive.", kind: "primary" };
 
 function confirm(each, { path, title, hint, done, kind }) {
   dialog(`${title} ${each.name}?`, (close) => {

@@ -1,0 +1,251 @@
+"""Running one flow: start, watch, change, stop.
+
+Rule 1: a stop lets the current batch end, for at most half a minute. A batch that takes longer is
+        interrupted; the next start from the same checkpoint repeats it.
+Rule 2: a request of another command (`rebalance`, `restart`, `activate`, `deactivate`) is carried
+        out between two batches: the query stops after a batch and starts again from its checkpoint,
+        with the new plan if there is one. An inactive flow has no query.
+Rule 3: the run has a file in the folder of runs exactly while it runs.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headrace.cli.flow.figures_display import Watch
+from headrace.cli.flow.flow_run import RunOptions
+from headrace.cli.flow.program import LoadedProgram
+from headrace.flow.error import FlowError
+from headrace.flow.execution.activation import Activation
+from headrace.flow.execution.rebalance import rebalanced
+from headrace.flow.monitoring.metrics_server import MetricsServer
+from headrace.flow.monitoring.run_folder import (
+    ACTIVATE,
+    DEACTIVATE,
+    RESTART,
+    Run,
+    RunFolder,
+    this_run,
+)
+from headrace.flow.plan.graph import Graph
+from headrace.flow.storage.hadoop_file_store import open_store
+from headrace.model.error import HeadraceError
+
+_POLL_SECONDS = 0.25
+_BATCH_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class Execution:
+    """Runs one flow.
+
+    Args:
+        begin: starts the query, and again after every change.
+        change: applies a request of another process; raises FlowError if it cannot.
+        graph: returns the present graph of the flow.
+        stopped: returns whether to stop; called several times a second.
+        watch: called with the figures, as often.
+        metrics: serves the figures; it is closed at the end.
+        activation: whether the flow is active, kept in its checkpoint.
+    """
+
+    name: str
+    options: RunOptions
+    spark: Any
+    begin: Callable[[], Any]
+    change: Callable[[Mapping[str, Any]], None]
+    graph: Callable[[], Mapping[str, Any]]
+    stopped: Callable[[], bool]
+    watch: Watch
+    metrics: MetricsServer
+    activation: Activation
+    run_folder: RunFolder = field(default_factory=RunFolder)
+    _query: Any = None
+
+    def run(self) -> None:
+        """Run until it is stopped, its time is over, or it fails.
+
+        Raises:
+            FlowError: the query failed or did not start, or there is none to wait for.
+        """
+        seconds = self.options.seconds
+        deadline = None if seconds is None else time.monotonic() + seconds
+        if self.activation.active:
+            self._start()
+        elif self.options.once:
+            raise FlowError(
+                f"{self.name} is inactive, so there is nothing to do now: run it without"
+                f" --available-now, and headrace flow activate {self.name}"
+            )
+        else:
+            print(f"{self.name} is inactive: headrace flow activate {self.name}", flush=True)
+        run = self._announce()
+        try:
+            while not self._ended and not self._is_over(deadline):
+                request = self.run_folder.take_request(run)
+                if request is not None:
+                    run = self._carry_out(run, request)
+                self.watch(self.metrics.figures())
+                time.sleep(_POLL_SECONDS)
+            self._finish()
+            self.watch(self.metrics.figures())
+            failure = None if self._query is None else self._query.exception()
+            if failure is not None:
+                raise self.options.failed(self.name, failure)
+        finally:
+            self.run_folder.remove(run)
+            self.metrics.close()
+            if self._query is not None:
+                self._query.stop()
+
+    @property
+    def _ended(self) -> bool:
+        return self._query is not None and not self._query.isActive
+
+    def _start(self) -> None:
+        from pyspark.errors import PySparkException
+
+        try:
+            query = self.begin()
+        except PySparkException as error:
+            raise self.options.failed(self.name, error) from error
+        self._query = query
+        self.metrics.serve_query(self.name, lambda: query.lastProgress)
+
+    def _finish(self) -> None:
+        if self._query is not None:
+            finish(self._query)
+
+    def _is_over(self, deadline: float | None) -> bool:
+        return self.stopped() or (deadline is not None and time.monotonic() >= deadline)
+
+    def _announce(self) -> Run:
+        run = this_run(
+            name=self.name,
+            program=self.options.program,
+            master=self.spark.sparkContext.master,
+            brokers=self.options.brokers,
+            checkpoint=self.options.checkpoint.absolute,
+            console=self.spark.sparkContext.uiWebUrl,
+            metrics=self.metrics.address,
+            graph=self.graph(),
+            active=self._query is not None,
+        )
+        self.run_folder.write(run)
+        return run
+
+    def _carry_out(self, run: Run, request: Mapping[str, Any]) -> Run:
+        """Do what another process asks, and return the run with the outcome."""
+        try:
+            if request.get(ACTIVATE):
+                self._activate()
+            elif request.get(DEACTIVATE):
+                self._deactivate()
+            elif request.get(RESTART):
+                self._check_restart()
+            else:
+                self.change(request)
+        except HeadraceError as error:
+            return self.run_folder.answer(run, request, str(error))
+        if self._query is not None and not (request.get(ACTIVATE) or request.get(DEACTIVATE)):
+            finish(self._query)
+            self._start()
+        run = replace(run, graph=self.graph(), active=self._query is not None)
+        return self.run_folder.answer(run, request, None)
+
+    def _check_restart(self) -> None:
+        if self._query is None:
+            raise FlowError(f"{self.name} is inactive: activate it instead")
+
+    def _activate(self) -> None:
+        """Start the query. A flow whose query does not start stays inactive."""
+        if self._query is not None:
+            return
+        self.activation.activate()
+        try:
+            self._start()
+        except HeadraceError:
+            self.activation.deactivate()
+            raise
+
+    def _deactivate(self) -> None:
+        """End the query. The file comes first: a crash in between leaves an inactive flow.
+
+        Raises:
+            FlowError: the query failed in its last batch. The run then ends with that failure.
+        """
+        if self._query is None:
+            return
+        self.activation.deactivate()
+        finish(self._query)
+        failure = self._query.exception()
+        if failure is not None:
+            raise self.options.failed(self.name, failure)
+        self._query = None
+
+
+def plan_execution(
+    program: LoadedProgram,
+    options: RunOptions,
+    spark: Any,
+    stopped: Callable[[], bool],
+    watch: Watch,
+) -> Execution:
+    """Return the execution of a plan, which `headrace flow rebalance` can change."""
+    from headrace.flow.execution.job import start
+
+    current = [program.plan]
+    metrics = MetricsServer()
+    trigger = {"availableNow": True} if options.once else None
+
+    def begin() -> Any:
+        if program.begin is not None:
+            return program.begin(
+                spark, checkpoint=options.checkpoint, trigger=trigger, metrics=metrics
+            )
+        return start(
+            current[0],
+            spark,
+            brokers=options.brokers,
+            checkpoint=options.checkpoint,
+            trigger=trigger,
+            metrics=metrics,
+        )
+
+    def change(request: Mapping[str, Any]) -> None:
+        if program.begin is not None:
+            raise FlowError(f"{program.plan.name} has a task for each partition of its inputs")
+        tasks = request.get("parallelism") or {}
+        current[0] = rebalanced(current[0], tasks, request.get("partitions"))
+
+    def graph() -> Mapping[str, Any]:
+        return Graph.of(current[0]).to_json()
+
+    name = program.plan.name
+    activation = activation_of(spark, options)
+    return Execution(
+        name, options, spark, begin, change, graph, stopped, watch, metrics, activation
+    )
+
+
+def activation_of(spark: Any, options: RunOptions) -> Activation:
+    """Return whether the flow of a checkpoint is active.
+
+    Raises:
+        FlowError: executors on other machines would not reach the checkpoint.
+    """
+    return Activation(open_store(spark, options.checkpoint, "the checkpoint"))
+
+
+def finish(query: Any, seconds: float = _BATCH_SECONDS) -> None:
+    """Let the current batch end, and stop the query before the next one."""
+    last = query.lastProgress
+    deadline = time.monotonic() + seconds
+    while query.isActive and time.monotonic() < deadline:
+        status = query.status
+        ended = query.lastProgress != last
+        if ended or not status["isTriggerActive"]:
+            break
+        time.sleep(_POLL_SECONDS / 10)
+    query.stop()

@@ -1,0 +1,164 @@
+"""Storm's REST API, asked as a dashboard and a script made for Storm ask it."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from headrace.console.server import ConsoleServer
+from headrace.flow.monitoring.metrics_server import MetricsServer
+from headrace.flow.monitoring.run_folder import (
+    FOLDER_VARIABLE,
+    Run,
+    RunFolder,
+    start_ticks,
+)
+from headrace.testing.readiness import wait_until
+from testkit.process.console_client import ConsoleClient
+
+GRAPH = {
+    "nodes": [
+        {"name": "lines", "kind": "spout", "what": "lines", "parallelism": 1},
+        {"name": "split", "kind": "bolt", "what": "split", "parallelism": 4},
+    ],
+    "arrows": [{"source": "lines", "target": "split", "stream": "default"}],
+}
+
+
+class Flow:
+    """A process that does nothing, and a thread that answers requests in its name."""
+
+    def __init__(self, folder: Path, metrics: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+        )
+        self.requests: list[dict[str, Any]] = []
+        self.run_folder = RunFolder(folder)
+        self.run = Run(
+            name="words",
+            pid=self.process.pid,
+            started_ticks=start_ticks(self.process.pid) or 0,
+            started_ms=time.time_ns() // 1_000_000 - 5_000,
+            program="words.py",
+            master="local[2]",
+            brokers="",
+            metrics=metrics,
+            graph=GRAPH,
+        )
+        self.run_folder.write(self.run)
+        self._closed = Event()
+        self._thread = Thread(target=self._answer)
+        self._thread.start()
+
+    def _answer(self) -> None:
+        while not self._closed.wait(0.02):
+            request = self.run_folder.take_request(self.run)
+            if request is not None:
+                self.requests.append(request)
+                problem = "no component absent" if "absent" in str(request) else None
+                self.run_folder.answer(self.run, request, problem)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join()
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Flow]:
+    with MetricsServer() as metrics:
+        metrics.serve_query("words", lambda: {"batchId": 3, "batchDuration": 20})
+        metrics._metrics.add(0, "split", (900, 4_000, 7, 9_000_000))
+        flow = Flow(folder, metrics.address)
+        try:
+            yield flow
+        finally:
+            flow.close()
+
+
+@pytest.fixture
+def flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flow]:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    with running(tmp_path) as started:
+        yield started
+
+
+def topology_of(client: ConsoleClient, flow: Flow) -> dict[str, Any]:
+    found: list[dict[str, Any]] = []
+
+    def there() -> bool:
+        found[:] = client.get("v1/topology/summary").json()["topologies"]
+        return [each["id"].split("-")[1] for each in found] == [str(flow.run.pid)]
+
+    wait_until(there, what="the flow", timeout_seconds=60)
+    return found[0]
+
+
+def test_a_dashboard_reads_cluster_topology_and_component(
+    client: ConsoleClient, flow: Flow
+) -> None:
+    topology = topology_of(client, flow)
+    cluster = client.get("v1/cluster/summary").json()
+    (supervisor,) = client.get("v1/supervisor/summary").json()["supervisors"]
+    detail = client.get(f"v1/topology/{topology['id']}?window=600&sys=0").json()
+    bolt = client.get(f"v1/topology/{topology['id']}/component/split").json()
+
+    assert (topology["status"], topology["tasksTotal"]) == ("ACTIVE", 5)
+    assert (cluster["topologies"], cluster["tasksTotal"], cluster["slotsUsed"]) == (1, 5, 1)
+    assert cluster["slotsTotal"] == cluster["slotsUsed"] + cluster["slotsFree"]
+    assert supervisor["slotsTotal"] == cluster["slotsTotal"]
+    assert client.get("v1/cluster/configuration").json()["ui.actions.enabled"] is True
+    (split,) = detail["bolts"]
+    assert (split["executed"], split["failed"], split["executeLatency"]) == (900, 7, "0.010")
+    assert (bolt["id"], bolt["boltStats"][3]["acked"]) == ("split", 893)
+    assert client.get("v1/topology/other-1-1").status == 404
+    assert client.get(f"v1/topology/{topology['id']}/component/absent").status == 404
+    assert client.get(f"v1/topology/{topology['id']}?window=7").status == 400
+
+
+def test_a_script_deactivates_activates_rebalances_and_kills(
+    client: ConsoleClient, flow: Flow
+) -> None:
+    path = f"v1/topology/{topology_of(client, flow)['id']}"
+
+    for operation in ("deactivate", "activate"):
+        answer = client.ask("POST", f"{path}/{operation}").json()
+        assert answer == {
+            "topologyOperation": operation,
+            "topologyId": path.rpartition("/")[2],
+            "status": "success",
+        }
+    options = {"numWorkers": 2, "executors": {"split": "7"}}
+    assert client.post(f"{path}/rebalance/30", {"rebalanceOptions": options}).status == 200
+    assert client.ask("POST", f"{path}/rebalance/0").status == 200
+    bad = client.post(f"{path}/rebalance/0", {"rebalanceOptions": {"executors": {"absent": 2}}})
+    assert (bad.status, bad.json()["error"]) == (409, "no component absent")
+    assert (
+        client.post(f"{path}/rebalance/0", {"rebalanceOptions": {"numWorkers": "x"}}).status == 400
+    )
+    asked = [{key: each[key] for key in each if key != "id"} for each in flow.requests]
+    assert asked[:4] == [
+        {"deactivate": True},
+        {"activate": True},
+        {"parallelism": {"split": 7}, "partitions": 2},
+        {"restart": True},
+    ]
+
+    assert client.ask("POST", f"{path}/kill/0").status == 200
+    assert flow.process.wait(30) == -15
+    assert client.ask("POST", f"{path}/kill/0").status == 404
+
+
+def test_a_page_of_another_site_changes_nothing(console: ConsoleServer, flow: Flow) -> None:
+    path = f"v1/topology/{topology_of(ConsoleClient(console.url), flow)['id']}/deactivate"
+    assert ConsoleClient(console.url, headers={}).ask("POST", path).status == 403
+    assert flow.requests == []

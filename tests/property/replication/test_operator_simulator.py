@@ -1,0 +1,62 @@
+"""Random histories in which logs move between directories, and quotas of clients change."""
+
+from collections import Counter
+
+import pytest
+import structlog
+
+from headrace.broker.membership import metadata_applier
+from headrace.broker.replica import log_storage
+from headrace.cluster.quota import ClientQuota
+from testkit.simulation.inline_moves import InlineMoves
+from testkit.simulation.operator_simulator import OperatorSimulator
+from testkit.simulation.virtual_cluster import Violation
+
+SEEDS = range(12)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """Brokers that are broken all the time have much to log."""
+    with structlog.testing.capture_logs():
+        yield
+
+
+def test_no_history_breaks_what_must_hold(monkeypatch):
+    ended = Counter()
+    count = InlineMoves._count
+
+    def counted(moves):
+        ended["moves"] += 1
+        count(moves)
+
+    monkeypatch.setattr(InlineMoves, "_count", counted)
+    for seed in SEEDS:
+        simulator = OperatorSimulator(seed)
+        simulator.run()
+        ended.update(simulator.administrator.done)
+
+    assert ended["moves"] > 10
+    assert ended["quota"] > 10
+
+
+def violation_of(seeds):
+    """Play histories until one breaks a rule."""
+    with pytest.raises(Violation) as found:
+        for seed in seeds:
+            OperatorSimulator(seed).run()
+    return str(found.value).splitlines()[0]
+
+
+class TestWhatIsFoundOut:
+    """A part that is taken out breaks a rule within some histories."""
+
+    def test_a_move_that_a_crash_interrupted_and_no_start_begins_again(self, monkeypatch):
+        monkeypatch.setattr(log_storage, "take_futures", lambda directories: [])
+
+        assert "half a copy" in violation_of(range(60))
+
+    def test_a_quota_that_only_a_start_applies(self, monkeypatch):
+        monkeypatch.setitem(metadata_applier._APPLIERS, ClientQuota, lambda applier: None)
+
+        assert "throttles clients by" in violation_of(range(20))
