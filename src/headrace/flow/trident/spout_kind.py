@@ -25,7 +25,7 @@ from headrace.flow.error import FlowError
 from headrace.flow.plan.plan import PlanComponent
 from headrace.flow.plan.setting import prefixed
 from headrace.flow.storm.spout import Spout, TopicSpout
-from headrace.flow.trident.state import Mode
+from headrace.flow.trident.state import Mode, StateFactory
 
 _DATA_LOSS = "failOnDataLoss"
 
@@ -100,9 +100,10 @@ def checked(
     """
     result = dict(components)
     for component in components.values():
-        mode = getattr(getattr(component.work, "factory", None), "mode", None)
-        if not isinstance(mode, Mode) or getattr(component.work, "asks_only", False):
+        factory = getattr(component.work, "factory", None)
+        if not isinstance(factory, StateFactory) or getattr(component.work, "asks_only", False):
             continue
+        mode = Mode.of(factory.mode)
         for spout in _spouts(components, component):
             if kinds[spout] not in _SUITED[mode]:
                 raise FlowError(_unsuited(component.name, mode, spout, kinds[spout]))

@@ -9,6 +9,7 @@ from headrace.flow.error import FlowError
 from headrace.flow.storm.spout import SparkSpout, Spout, TopicSpout
 from headrace.flow.trident.spout_kind import SpoutKind, with_kind
 from headrace.flow.trident.sqlite_state import SqliteState
+from headrace.flow.trident.state import State, StateFactory
 from headrace.flow.trident.topic_state import TopicState
 from headrace.flow.trident.topology import TridentTopology
 
@@ -91,6 +92,21 @@ def test_settings_of_a_run_cannot_change_the_spout_of_a_transactional_state(tmp_
     assert made.components["values"].work.options == {"failOnDataLoss": "true"}
     with pytest.raises(FlowError, match="the spout values is opaque"):
         plan(topic_spout(), "transactional", tmp_path, source__failOnDataLoss="false")
+
+
+def test_a_state_of_ones_own_may_name_its_mode_as_a_text() -> None:
+    class Ledger(StateFactory):
+        mode = "transactional"  # type: ignore[assignment]
+
+        def make_state(self, task: int, tasks: int) -> State:
+            return State()
+
+    topology = TridentTopology("t")
+    values = topology.new_stream("values", spark_spout())
+    values.partition_persist(Ledger(), lambda state, tuples, collector: None)
+
+    with pytest.raises(FlowError, match="is transactional, but the spout values is opaque"):
+        topology.plan()
 
 
 def test_a_query_of_a_state_promises_nothing(tmp_path: Path) -> None:
