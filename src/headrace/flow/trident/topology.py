@@ -63,9 +63,9 @@ class TridentTopology:
         Raises:
             FlowError: the name is taken, or the spout cannot be of that kind.
         """
-        spout, self._kinds[name] = with_kind(spout, kind, self._options.settings)
-        self._components.add_spout(name, spout, self.name)
-        return Stream(self._components, (name, DEFAULT_STREAM), spout.fields)
+        work, self._kinds[name] = with_kind(spout.as_work(), kind, self._options.settings)
+        self._components.add_spout(name, work, self.name)
+        return Stream(self._components, (name, DEFAULT_STREAM), work.fields)
 
     def merge(self, *streams: Stream) -> Stream:
         """Return several streams with the same fields as one."""
