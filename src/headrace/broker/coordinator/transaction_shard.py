@@ -322,8 +322,7 @@ class TransactionShard:
         """Return which of the partitions that this broker does not know exist no more (rule 3)."""
         try:
             topics = await self._host.controller.read_topics({name.topic for name in names})
-        except HeadraceError as error:
-            log.warning("topics_not_read", reason=str(error))
+        except HeadraceError:
             return {}
         return {
             name: name.topic not in topics

@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
+import structlog
+
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.membership.metadata_applier import MetadataApplier
 from headrace.broker.replica.topic_table import HostedTopic, TopicTable
@@ -25,6 +27,8 @@ from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicDefaults, TopicPlan, TopicToCreate
 from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId
+
+log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
 
@@ -199,5 +203,9 @@ class ControllerClient:
             (names, _), self._reading = self._reading, None
             try:
                 return await loop.run_in_executor(self._thread, self._controller.read_topics, names)
+            except HeadraceError as error:
+                # Here: those who asked are many, and they all retry.
+                log.warning("topics_not_read", topics=len(names), reason=str(error))
+                raise
             finally:
                 await self._applier.apply(self._controller.take_changes())
