@@ -13,6 +13,7 @@ Rule 3: markers are appended here and now where this broker leads, and go to the
 WriteTxnMarkers. A partition that is gone needs none; for one that is offline, or has no leader, the
 marker is retried until it is written. Only the cluster's store says that a partition is gone: this
 broker may not serve the topic yet, when it starts, makes its logs, or has not read of its creation.
+The store is not asked for a partition that this broker has read of: a reading holds up commands.
 Rule 4: after an append or a sync that failed in an unknown way it is open what a restart will
 read. The shard is lost: it changes nothing and answers nothing from then on. A full disk is not
 such a failure: the log made sure that nothing was kept.
@@ -62,6 +63,8 @@ log = structlog.get_logger(__name__)
 _MARKERS_PER_TURN = 100
 _EFFECTS_PER_TURN = 100
 _RELOAD_SECONDS = 1.0
+# After a reading of the cluster's store that failed; the markers themselves are retried sooner.
+_STORE_BACKOFF_MS = 1_000
 
 Decide: TypeAlias = Callable[[TransactionRegistry, Token, int], TransactionEffects]
 """Hands a request to a registry: (registry, token, now) -> effects."""
@@ -79,6 +82,7 @@ class TransactionShard:
     __slots__ = (
         "_host",
         "_markers",
+        "_read_after_ms",
         "_reload",
         "_timer",
         "_uncommitted",
@@ -109,6 +113,7 @@ class TransactionShard:
         self._timer: asyncio.TimerHandle | None = None
         self._warned: set[int] = set()
         self._uncommitted = False
+        self._read_after_ms = 0
 
     @property
     def _now_ms(self) -> int:
@@ -276,7 +281,11 @@ class TransactionShard:
         elsewhere = self._elsewhere(now)
         away = {name for found in elsewhere.values() for name in found}
         outcomes = {name: self._write_marker(markers, name) for name in now if name not in away}
-        unknown = [name for name, outcome in outcomes.items() if outcome is None]
+        unknown = [
+            name
+            for name, outcome in outcomes.items()
+            if outcome is None and not self._host.controller.knows(name)
+        ]
 
         def go_on(failure: HeadraceError | None) -> None:
             if self.lost:
@@ -298,7 +307,7 @@ class TransactionShard:
             self._host.transaction_client.write_markers(leader, markers, found)
             for leader, found in elsewhere.items()
         ]
-        if unknown:
+        if unknown and self._host.clock.monotonic_ms() >= self._read_after_ms:
             asked.append(self._gone(unknown))
         if not asked:
             self._when_synced(markers.transactional_id, written, go_on)
@@ -323,6 +332,7 @@ class TransactionShard:
         try:
             topics = await self._host.controller.read_topics({name.topic for name in names})
         except HeadraceError:
+            self._read_after_ms = self._host.clock.monotonic_ms() + _STORE_BACKOFF_MS
             return {}
         return {
             name: name.topic not in topics

@@ -26,7 +26,7 @@ from headrace.cluster.state import ClusterState
 from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicDefaults, TopicPlan, TopicToCreate
 from headrace.model.error import HeadraceError
-from headrace.model.ids import BrokerId
+from headrace.model.ids import BrokerId, TopicPartition
 
 log = structlog.get_logger(__name__)
 
@@ -173,6 +173,12 @@ class ControllerClient:
             reason = outcome.message if isinstance(outcome, Rejection) else "it is not served here"
             raise HeadraceError(f"cannot create {name}: {reason}")
         return topic
+
+    def knows(self, name: TopicPartition) -> bool:
+        """Return whether a partition exists, as far as this broker has read: it serves the topic,
+        or will. Another broker may have deleted it; then the watch event is on the way."""
+        topic = self._controller.state.topics.get(name.topic)
+        return topic is not None and 0 <= name.partition < len(topic.partitions)
 
     async def read_topics(self, names: Iterable[str]) -> dict[str, TopicRecord]:
         """Return those of the topics that exist, as the cluster's store has them now.
