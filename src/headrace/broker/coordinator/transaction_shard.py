@@ -65,6 +65,8 @@ _EFFECTS_PER_TURN = 100
 _RELOAD_SECONDS = 1.0
 # After a reading of the cluster's store that failed; the markers themselves are retried sooner.
 _STORE_BACKOFF_MS = 1_000
+# A load that takes longer waits for a replica, or for the end of one that is gone.
+_SLOW_LOAD_SECONDS = 5.0
 
 Decide: TypeAlias = Callable[[TransactionRegistry, Token, int], TransactionEffects]
 """Hands a request to a registry: (registry, token, now) -> effects."""
@@ -127,7 +129,7 @@ class TransactionShard:
         """Replay the partition, and continue what was decided and not carried out (rule 6)."""
         partition = self.partition
         try:
-            await self._host.when_safe(partition, partition.log.log_end_offset)
+            await self._when_committed()
             records = await self._host.in_thread(lambda: list(_records(partition)))
             due = self.registry.load(records, self._now_ms)
         except HeadraceError as error:
@@ -135,6 +137,25 @@ class TransactionShard:
             self._lose_after(error)
             return
         self.open(due)
+
+    async def _when_committed(self) -> None:
+        """Wait until every record of the log is committed, and say so when it takes long."""
+        partition = self.partition
+        warning = self._host.loop.call_later(_SLOW_LOAD_SECONDS, self._warn_of_wait)
+        try:
+            await self._host.when_safe(partition, partition.log.log_end_offset)
+        finally:
+            warning.cancel()
+
+    def _warn_of_wait(self) -> None:
+        partition = self.partition
+        log.warning(
+            "transactions_wait_for_replicas",
+            shard=str(partition.name),
+            isr=sorted(partition.state.isr),
+            high_watermark=partition.log.high_watermark,
+            log_end_offset=partition.log.log_end_offset,
+        )
 
     def open(self, due: Sequence[TransactionEffects] = ()) -> None:
         """Serve requests from now on."""
