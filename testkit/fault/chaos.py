@@ -34,6 +34,7 @@ class ChaosReport:
     sent: int = 0
     acknowledged: int = 0
     transactions: int = 0
+    replaced: int = 0
     silences: list[tuple[float, str]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     anomalies: list[Anomaly] = field(default_factory=list)
@@ -55,6 +56,7 @@ class ChaosReport:
             f"|---|---:|---:|\n{faults}\n\n"
             f"Seed {self.seed}: {sum(self.faults.values())} faults, {self.sent} records sent, "
             f"{self.acknowledged} acknowledged, {self.transactions} transactions, "
+            f"{self.replaced} producers replaced after an abort that no coordinator knew of, "
             f"{len(self.failures)} errors at the clients, {len(self.anomalies)} violations. A wait "
             "is from a fault, or its end, until every partition has acknowledged records that were "
             "sent later.\n"
@@ -165,7 +167,7 @@ class Chaos:
                 self._cluster.wait_in_sync(self._topic)
         self._cluster.wait_in_sync(self._topic)
         report.sent, report.acknowledged = workload.sent, workload.acknowledged
-        report.transactions = workload.transactions
+        report.transactions, report.replaced = workload.transactions, workload.replaced
         report.failures = workload.failures
         report.anomalies += workload.history.check(workload.read_all())
         return report

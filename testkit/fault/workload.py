@@ -1,7 +1,7 @@
 """Clients that write and read while a cluster is broken, and record every answer."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Event, Thread
@@ -29,6 +29,9 @@ class Workload:
     """An idempotent producer with acks=all, a transactional one that aborts now and then, a reader
     and a consumer group, each in a thread, on one topic.
 
+    Attributes:
+        replaced: how many transactional producers were, see `_end`.
+
     Example:
         workload = Workload("127.0.0.1:9092", "orders", partitions=3)
         with workload.running():
@@ -46,6 +49,7 @@ class Workload:
         self._partitions = partitions
         self._pause_seconds = 1 / rate
         self.transactions = 0
+        self.replaced = 0
         self.acknowledged = 0
         # By partition, in the order in which they were sent.
         self._sent_to = [0] * partitions
@@ -111,16 +115,7 @@ class Workload:
 
     def _transact(self) -> None:
         """Run transactions over all partitions; each fifth is aborted."""
-        producer = Producer(
-            {
-                "bootstrap.servers": self._servers,
-                "transactional.id": f"workload-{self._topic}",
-                "transaction.timeout.ms": _GIVE_UP_MS,
-                "request.timeout.ms": 4000,
-                **_IMPATIENT,
-            }
-        )
-        _patiently(lambda: producer.init_transactions(_TRY_SECONDS))
+        producer = self._transactional_producer()
         while not self._stop.is_set():
             self.transactions += 1
             delivered: list[tuple[str, int, int | None]] = []
@@ -132,11 +127,42 @@ class Workload:
                 )
             if self.transactions % 5 == 0:
                 producer.flush(_TRY_SECONDS)
-                self._abort(producer, values)
+                producer = self._end(producer, values, delivered)
             elif self._commit(producer, values):
                 for value, partition, offset in delivered:
                     self.history.acknowledge(value, partition, offset)
             self._stop.wait(20 * self._pause_seconds)
+
+    def _transactional_producer(self) -> Producer:
+        producer = Producer(
+            {
+                "bootstrap.servers": self._servers,
+                "transactional.id": f"workload-{self._topic}",
+                "transaction.timeout.ms": _GIVE_UP_MS,
+                "request.timeout.ms": 4000,
+                **_IMPATIENT,
+            }
+        )
+        _patiently(lambda: producer.init_transactions(_TRY_SECONDS))
+        return producer
+
+    def _end(self, producer: Producer, values: list[str], delivered: Sequence[object]) -> Producer:
+        """Abort a transaction, and return the producer to go on with.
+
+        librdkafka asks for the abort also when no coordinator ever heard of the transaction,
+        because the one it asked was asleep (its issue 4849). That is an invalid state for Apache
+        Kafka, too; then librdkafka gives up, and an application makes a new producer. When a record
+        was delivered, a coordinator did know of the transaction, and must not have forgotten it.
+        """
+        try:
+            self._abort(producer, values)
+        except KafkaException as error:
+            if delivered or error.args[0].name() != "INVALID_TXN_STATE":
+                raise
+            producer = self._transactional_producer()
+            self.history.abort(values)
+            self.replaced += 1
+        return producer
 
     def _commit(self, producer: Producer, values: list[str]) -> bool:
         """Commit, and return whether that was done; abort a transaction that cannot go on."""

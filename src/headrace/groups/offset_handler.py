@@ -168,13 +168,14 @@ class OffsetHandler:
                 event.out.append(tombstone(group_id, where))
         event.out.reply(event.token, OffsetDeleteReply(errors=errors))
 
-    def forget_topics(self, names: Collection[str], event: GroupEvent) -> None:
-        """Delete the offsets of deleted topics, in every group."""
+    def forget_topics(self, topics: Mapping[str, UUID], event: GroupEvent) -> None:
+        """Delete the offsets of deleted topics, in every group; not those of topics that were
+        created again under these names."""
         offsets = self._table.offsets
         for group_id in sorted(offsets.groups()):
-            for record in offsets.tombstones(group_id):
-                if record.topic in names:
-                    event.out.append(record)
+            for where, ids in sorted(offsets.topic_ids(group_id).items()):
+                if where.topic in topics and ids <= {NO_TOPIC_ID, topics[where.topic]}:
+                    event.out.append(tombstone(group_id, where))
 
     def suspect_topics(self) -> frozenset[str]:
         """Find the topics with offsets that `forget_stale` may delete, as far as the broker knows

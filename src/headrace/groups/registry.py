@@ -202,10 +202,15 @@ class GroupRegistry:
 
     # Housekeeping. Settle or reject what these return, like the effects of a request.
 
-    def forget_topics(self, names: Collection[str]) -> GroupEffects:
-        """Delete the offsets of deleted topics, in every group."""
+    def forget_topics(self, topics: Mapping[str, UUID]) -> GroupEffects:
+        """Delete the offsets of deleted topics, in every group.
+
+        Args:
+            topics: their ids. The broker may hear late of a deletion, when there are offsets of a
+                new topic of the same name.
+        """
         event = GroupEvent()
-        self._offsets.forget_topics(names, event)
+        self._offsets.forget_topics(topics, event)
         return self._finish(event)
 
     def suspect_topics(self) -> frozenset[str]:
