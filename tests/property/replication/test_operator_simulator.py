@@ -65,7 +65,7 @@ class TestWhatIsFoundOut:
         assert "half a copy" in violation_of(range(60))
 
     def test_a_coordinator_that_keeps_offsets_of_a_deleted_topic(self, monkeypatch):
-        monkeypatch.setattr(GroupRegistry, "stale_topics", lambda registry: set())
+        monkeypatch.setattr(GroupRegistry, "suspect_topics", lambda registry: frozenset())
         monkeypatch.setattr(GroupRegistry, "forget_topics", lambda registry, topics: NOTHING)
 
         assert "of a topic that was deleted" in violation_of(range(60))

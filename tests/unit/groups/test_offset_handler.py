@@ -273,7 +273,7 @@ def test_offsets_of_topics_that_went_unnoticed_are_stale(shard: GroupShard) -> N
         shard.ask(CommitRequest(group_id=group, offsets=offsets))
 
     reopened = shard.reopened()
-    assert reopened.registry.stale_topics() == {"clicks", "gone"}
+    assert reopened.registry.suspect_topics() == {"clicks", "gone"}
     reopened.run(reopened.registry.forget_stale({"clicks": UUID(int=1), "gone": None}))
 
     assert reopened.registry.group_ids() == ["kept", "unnamed"]
@@ -285,7 +285,7 @@ def test_offsets_of_a_topic_that_the_broker_does_not_know_yet_stay(shard: GroupS
     shard.ask(CommitRequest(group_id="g", offsets=offsets))
 
     reopened = shard.reopened()
-    assert reopened.registry.stale_topics() == {"new"}
+    assert reopened.registry.suspect_topics() == {"new"}
     reopened.run(reopened.registry.forget_stale({"new": UUID(int=7)}))
 
     assert reopened.registry.group_ids() == ["g"]

@@ -9,6 +9,7 @@ import pytest
 
 from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
+from headrace.broker.coordinator import group_coordinator
 from headrace.broker.coordinator.group_coordinator import BrokerTopics
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.topic_command import TopicToCreate
@@ -85,6 +86,14 @@ async def loaded(broker: Broker, group: str = "g") -> GroupRegistry:
         except Refusal as refusal:
             assert refusal.error is GroupError.COORDINATOR_LOAD_IN_PROGRESS
             await asyncio.sleep(0)
+
+
+async def checked(broker: Broker) -> None:
+    """Wait until the offsets of topics that are gone have been deleted."""
+    registry = await broker.groups.registry("g")
+    async with asyncio.timeout(30):
+        while registry.suspects:
+            await asyncio.sleep(0.001)
 
 
 def partition_of(broker: Broker, group: str = "g") -> Any:
@@ -350,6 +359,7 @@ def test_offsets_of_a_topic_that_went_in_a_crash_are_forgotten_after_it(
     async def after(broker: Broker) -> None:
         await broker.controller.create_topics([TopicToCreate(name="clicks")])
         await loaded(broker)
+        await checked(broker)
         assert await committed(broker) == -1
 
     async def main(scenario: Scenario) -> None:
@@ -363,6 +373,8 @@ def test_offsets_of_a_topic_that_went_in_a_crash_are_forgotten_after_it(
 def test_offsets_of_a_deleted_topic_are_not_served_while_they_cannot_be_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(group_coordinator, "_RELOAD_SECONDS", 0.01)
+
     async def scenario(broker: Broker) -> None:
         await commit(broker, 5)
 
@@ -379,6 +391,7 @@ def test_offsets_of_a_deleted_topic_are_not_served_while_they_cannot_be_deleted(
                 await committed(broker)
 
         assert refused.value.error is GroupError.COORDINATOR_LOAD_IN_PROGRESS
+        await checked(broker)
         assert await committed(broker) == -1
 
     run(tmp_path, scenario)
@@ -399,6 +412,7 @@ def test_offsets_of_a_topic_that_is_not_served_yet_are_kept(tmp_path: Path) -> N
         broker.groups.unload(index)
         broker.groups.load([partition])
         await loaded(broker)
+        await checked(broker)
         broker.topics.add(clicks)
 
         assert await committed(broker) == 5
