@@ -18,8 +18,8 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 FILE = re.compile(r"`([\w./-]+/[\w.-]+\.(?:py|js|md|yaml|toml)|\w+\.py)`")
-# Files of a user, in examples.
-USERS = {"words.py", "file.py"}
+# Files of a user, in examples, and in the image of a user.
+USERS = {"words.py", "file.py", "/opt/headrace/main.py"}
 DOTTED = re.compile(r"`((?:headrace|testkit)(?:\.\w+)+|[a-z]+(?:\.\w+)+)(?:\(\))?`")
 # Names of keys, topics and files that look like modules.
 NOT_CODE = re.compile(

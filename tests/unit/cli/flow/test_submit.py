@@ -1,16 +1,19 @@
 """Sending a flow to a cluster that runs its driver too."""
 
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
+import yaml
 
 from headrace.cli.flow.submit import Submission, environment_settings
 from headrace.config.properties import property_values
 from headrace.model.error import ConfigError
 
 HOME = Path("/spark")
+RECIPES = Path(__file__).parents[4] / "examples" / "kubernetes"
 
 
 def submission(program: str, master: str = "yarn") -> Submission:
@@ -128,3 +131,15 @@ class TestKubernetes:
         command = self.made(settings=settings, login=login).command(HOME, tmp_path)
         assert f"{self.LOGIN_FILE}=/etc/headrace/client.properties" in command
         assert not any("apple" in word for word in command)
+
+    def test_the_recipe_and_the_manifest_agree_with_the_command(self, tmp_path: Path) -> None:
+        manifest = yaml.safe_load((RECIPES / "words.yaml").read_text())["spec"]
+        recipe = (RECIPES / "Dockerfile").read_text()
+        command = self.made().command(HOME, tmp_path)
+        main = manifest["mainApplicationFile"]
+
+        assert main in command
+        assert f"> {main.removeprefix('local://')}" in recipe
+        assert manifest["sparkVersion"] == version("pyspark")
+        assert f"FROM apache/spark:{version('pyspark')}-" in recipe
+        assert manifest["arguments"][:4] == command[command.index(main) + 1 :][:4]
