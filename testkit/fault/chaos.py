@@ -71,7 +71,7 @@ class Chaos:
     cuts need its network, full disks need `disks`, single ZooKeeper servers an ensemble.
 
     Args:
-        rate: how many records the workload writes in a second, besides its transactions.
+        rate: how many records per second the workload writes, besides its transactions.
     """
 
     def __init__(

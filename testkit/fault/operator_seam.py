@@ -187,9 +187,9 @@ class OperatorSeams:
             admin = AdminClient({"bootstrap.servers": self._processes.address, "log_level": 0})
             self._until(lambda: _delete_acl(admin, binding), "the end of an ACL")
         if hidden_id in seen:
-            return [Anomaly("rights", f"a member without a right was given {hidden}")]
+            return [Anomaly("ACL", f"a member without a right was given {hidden}")]
         if not seen:
-            return [Anomaly("rights", f"a member was not given {shown}")]
+            return [Anomaly("ACL", f"a member was not given {shown}")]
         return []
 
     # -- what they need
