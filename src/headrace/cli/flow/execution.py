@@ -132,6 +132,7 @@ class Execution:
             graph=self.graph(),
             active=self._query is not None,
         )
+        self.run_folder.drop_requests(run)
         self.run_folder.write(run)
         return run
 
