@@ -5,9 +5,12 @@ Rule 1: a stop lets the current batch end, for at most half a minute. A batch th
 Rule 2: a request of another command (`rebalance`, `restart`, `activate`, `deactivate`) is carried
         out between two batches: the query stops after a batch and starts again from its checkpoint,
         with the new plan if there is one. An inactive flow has no query.
-Rule 3: the run has a file in the folder of runs exactly while it runs.
+Rule 3: a request that fails is answered with the reason, and changes nothing: the flow goes on as
+        it was. It ends only if its query has ended and does not start again.
+Rule 4: the run has a file in the folder of runs exactly while it runs.
 """
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -34,6 +37,8 @@ from headrace.model.error import HeadraceError
 
 _POLL_SECONDS = 0.25
 _BATCH_SECONDS = 30.0
+# How long the file of a run that ends stays, so that whoever asked reads the answer in it.
+_ANSWER_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -62,6 +67,7 @@ class Execution:
     activation: Activation
     run_folder: RunFolder = field(default_factory=RunFolder)
     _query: Any = None
+    _ending: bool = False
 
     def run(self) -> None:
         """Run until it is stopped, its time is over, or it fails.
@@ -137,23 +143,51 @@ class Execution:
         return run
 
     def _carry_out(self, run: Run, request: Mapping[str, Any]) -> Run:
-        """Do what another process asks, and return the run with the outcome."""
+        """Do what another process asks, and return the run with the outcome.
+
+        Raises:
+            FlowError: the query was ended for it, and does not start again.
+        """
+        self._ending = False
+        failure: Exception | None = None
         try:
             if request.get(ACTIVATE):
                 self._activate()
             elif request.get(DEACTIVATE):
                 self._deactivate()
-            elif request.get(RESTART):
-                self._check_restart()
             else:
-                self.change(request)
-        except HeadraceError as error:
-            return self.run_folder.answer(run, request, str(error))
-        if self._query is not None and not (request.get(ACTIVATE) or request.get(DEACTIVATE)):
+                self._change(request)
+        except Exception as error:  # noqa: BLE001 - Spark's, Java's, the disk's, the program's
+            failure = error
+        else:
+            run = replace(run, graph=self.graph(), active=self._query is not None)
+        problem = None if failure is None else self._problem(failure)
+        try:
+            run = self.run_folder.answer(run, request, problem)
+        except OSError as error:
+            print(f"{self.name} could not answer a request: {error}", file=sys.stderr, flush=True)
+        if problem is not None and self._ending and self._ended:
+            time.sleep(_ANSWER_SECONDS)
+            raise FlowError(problem) from failure
+        return run
+
+    def _problem(self, error: Exception) -> str:
+        if isinstance(error, HeadraceError):
+            return str(error)
+        if isinstance(error, OSError):
+            return f"{self.name} failed: {type(error).__name__}: {error}"
+        return str(self.options.failed(self.name, error))
+
+    def _change(self, request: Mapping[str, Any]) -> None:
+        """Change the plan if that is asked for, and start the query again."""
+        if request.get(RESTART):
+            self._check_restart()
+        else:
+            self.change(request)
+        if self._query is not None:
+            self._ending = True
             finish(self._query)
             self._start()
-        run = replace(run, graph=self.graph(), active=self._query is not None)
-        return self.run_folder.answer(run, request, None)
 
     def _check_restart(self) -> None:
         if self._query is None:
@@ -166,7 +200,7 @@ class Execution:
         self.activation.activate()
         try:
             self._start()
-        except HeadraceError:
+        except BaseException:
             self.activation.deactivate()
             raise
 
@@ -174,15 +208,26 @@ class Execution:
         """End the query. The file comes first: a crash in between leaves an inactive flow.
 
         Raises:
-            FlowError: the query failed in its last batch. The run then ends with that failure.
+            FlowError: the query failed in its last batch, and the run then ends with that failure;
+                or the run ends by itself. The flow stays active.
         """
         if self._query is None:
             return
-        self.activation.deactivate()
-        finish(self._query)
-        failure = self._query.exception()
-        if failure is not None:
-            raise self.options.failed(self.name, failure)
+        if self.options.once:
+            raise FlowError(
+                f"{self.name} ends when it has read what there is now (--available-now): stop it"
+                " instead"
+            )
+        try:
+            self.activation.deactivate()
+            self._ending = True
+            finish(self._query)
+            failure = self._query.exception()
+            if failure is not None:
+                raise self.options.failed(self.name, failure)
+        except BaseException:
+            self.activation.activate()
+            raise
         self._query = None
 
 
