@@ -1,7 +1,8 @@
 """Running one flow: start, watch, change, stop.
 
 Rule 1: a stop lets the current batch end, for at most half a minute. A batch that takes longer is
-        interrupted; the next start from the same checkpoint repeats it.
+        interrupted; the next start from the same checkpoint repeats it, or skips it if the flow is
+        at most once.
 Rule 2: a request of another command (`rebalance`, `restart`, `activate`, `deactivate`) is carried
         out between two batches: the query stops after a batch and starts again from its checkpoint,
         with the new plan if there is one. An inactive flow has no query.
@@ -21,6 +22,7 @@ from headrace.cli.flow.flow_run import RunOptions
 from headrace.cli.flow.program import LoadedProgram
 from headrace.flow.error import FlowError
 from headrace.flow.execution.activation import Activation
+from headrace.flow.execution.planned_stop import PlannedStop
 from headrace.flow.execution.rebalance import rebalanced
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.monitoring.run_folder import (
@@ -32,6 +34,7 @@ from headrace.flow.monitoring.run_folder import (
     this_run,
 )
 from headrace.flow.plan.graph import Graph
+from headrace.flow.plan.plan import Guarantee, Latency
 from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.model.error import HeadraceError
 
@@ -53,6 +56,7 @@ class Execution:
         watch: called with the figures, as often.
         metrics: serves the figures; it is closed at the end.
         activation: whether the flow is active, kept in its checkpoint.
+        planned_stop: of a flow that is at most once.
     """
 
     name: str
@@ -65,6 +69,7 @@ class Execution:
     watch: Watch
     metrics: MetricsServer
     activation: Activation
+    planned_stop: PlannedStop | None = None
     run_folder: RunFolder = field(default_factory=RunFolder)
     _query: Any = None
     _ending: bool = False
@@ -96,7 +101,7 @@ class Execution:
                 time.sleep(_POLL_SECONDS)
             self._finish()
             self.watch(self.metrics.figures())
-            failure = None if self._query is None else self._query.exception()
+            failure = self._failure()
             if failure is not None:
                 raise self.options.failed(self.name, failure)
         finally:
@@ -114,14 +119,31 @@ class Execution:
 
         try:
             query = self.begin()
-        except PySparkException as error:
-            raise self.options.failed(self.name, error) from error
+        except BaseException as error:
+            if self.planned_stop is not None:
+                self.planned_stop.restore()
+            if isinstance(error, PySparkException):
+                raise self.options.failed(self.name, error) from error
+            raise
         self._query = query
         self.metrics.serve_query(self.name, lambda: query.lastProgress)
 
     def _finish(self) -> None:
-        if self._query is not None:
+        """End the query after its current batch."""
+        if self._query is None:
+            return
+        if self.planned_stop is None:
             finish(self._query)
+            return
+        finish(self._query, hold=self.planned_stop.hold)
+        self.planned_stop.record(self._query)
+
+    def _failure(self) -> Any:
+        """Return the exception with which the query ended by itself."""
+        failure = None if self._query is None else self._query.exception()
+        if self.planned_stop is not None and self.planned_stop.caused(failure):
+            return None
+        return failure
 
     def _is_over(self, deadline: float | None) -> bool:
         return self.stopped() or (deadline is not None and time.monotonic() >= deadline)
@@ -186,7 +208,7 @@ class Execution:
             self.change(request)
         if self._query is not None:
             self._ending = True
-            finish(self._query)
+            self._finish()
             self._start()
 
     def _check_restart(self) -> None:
@@ -221,8 +243,8 @@ class Execution:
         try:
             self.activation.deactivate()
             self._ending = True
-            finish(self._query)
-            failure = self._query.exception()
+            self._finish()
+            failure = self._failure()
             if failure is not None:
                 raise self.options.failed(self.name, failure)
         except BaseException:
@@ -267,9 +289,23 @@ def plan_execution(
         return Graph.of(current[0]).to_json()
 
     name = program.plan.name
-    activation = activation_of(spark, options)
+    checkpoint = open_store(spark, options.checkpoint, "the checkpoint")
+    planned_stop = None
+    plan = program.plan
+    if plan.guarantee is Guarantee.AT_MOST_ONCE and plan.latency is not Latency.REALTIME:
+        planned_stop = PlannedStop(spark.sparkContext._jsc.sc(), checkpoint)
     return Execution(
-        name, options, spark, begin, change, graph, stopped, watch, metrics, activation
+        name=name,
+        options=options,
+        spark=spark,
+        begin=begin,
+        change=change,
+        graph=graph,
+        stopped=stopped,
+        watch=watch,
+        metrics=metrics,
+        activation=Activation(checkpoint),
+        planned_stop=planned_stop,
     )
 
 
@@ -282,14 +318,24 @@ def activation_of(spark: Any, options: RunOptions) -> Activation:
     return Activation(open_store(spark, options.checkpoint, "the checkpoint"))
 
 
-def finish(query: Any, seconds: float = _BATCH_SECONDS) -> None:
-    """Let the current batch end, and stop the query before the next one."""
+def finish(
+    query: Any,
+    seconds: float = _BATCH_SECONDS,
+    hold: Callable[[Any], bool] = lambda query: True,
+) -> None:
+    """Let the current batch end, and stop the query before the next one.
+
+    Args:
+        hold: keeps the next batch from running; returns False if it runs already. The stop then
+            waits for that one too.
+    """
     last = query.lastProgress
     deadline = time.monotonic() + seconds
     while query.isActive and time.monotonic() < deadline:
         status = query.status
-        ended = query.lastProgress != last
-        if ended or not status["isTriggerActive"]:
+        now = query.lastProgress
+        if (now != last or not status["isTriggerActive"]) and hold(query):
             break
+        last = now
         time.sleep(_POLL_SECONDS / 10)
     query.stop()

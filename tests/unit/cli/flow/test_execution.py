@@ -48,6 +48,7 @@ class Flow:
         self.begin: Callable[[], Query] = Query
 
         self.failure: Exception | None = None
+        self.planned_stop: Any = None
 
     @contextmanager
     def running(self, **options: Any) -> Iterator[None]:
@@ -89,6 +90,7 @@ class Flow:
             watch=lambda figures: None,
             metrics=MetricsServer(),
             activation=self.activation,
+            planned_stop=self.planned_stop,
             run_folder=self.run_folder,
         )
 
@@ -293,3 +295,42 @@ def test_a_request_to_an_earlier_run_of_the_process_is_dropped(flow: Flow) -> No
         assert not request.exists()
         activate("words")
         assert len(flow.queries) == 2
+
+
+class Stop:
+    """Stands for what watches the batches of a flow that is at most once."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def hold(self, query: Query) -> bool:
+        self.calls.append("hold")
+        return True
+
+    def record(self, query: Query) -> None:
+        assert not query.isActive
+        self.calls.append("record")
+
+    def restore(self) -> None:
+        self.calls.append("restore")
+
+    def caused(self, failure: object) -> bool:
+        return failure is not None
+
+
+def test_every_stop_of_a_flow_that_is_at_most_once_is_planned(flow: Flow) -> None:
+    def fail() -> Query:
+        raise ValueError("odd")
+
+    flow.begin = Failing
+    flow.planned_stop = stop = Stop()
+    with flow.running():
+        flow.run_folder.restart(flow.run)
+        deactivate("words")
+        flow.begin = fail
+        with pytest.raises(FlowError, match="odd"):
+            activate("words")
+        flow.begin = Failing
+        activate("words")
+    assert stop.calls == ["hold", "record", "hold", "record", "restore", "hold", "record"]
+    assert flow.failure is None
