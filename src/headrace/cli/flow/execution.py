@@ -40,7 +40,7 @@ from headrace.model.error import HeadraceError
 
 _POLL_SECONDS = 0.25
 _BATCH_SECONDS = 30.0
-# How long the file of a run that ends stays, so that whoever asked reads the answer in it.
+# How long the file of a run that ends stays, so that the command that asked reads the answer in it.
 _ANSWER_SECONDS = 1.0
 
 

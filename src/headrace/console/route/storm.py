@@ -6,7 +6,6 @@ console has one, the role admin, and the header of the console's own page.
 """
 
 import os
-import signal
 import socket
 from collections.abc import Callable
 from typing import Any, Final
@@ -134,7 +133,7 @@ async def rebalance(request: Request) -> Response:
 
 async def kill(request: Request) -> Response:
     """Stop a flow after its current batch: the time to wait has no effect."""
-    return await _operate(request, "kill", lambda run: os.kill(run.pid, signal.SIGTERM))
+    return await _operate(request, "kill", RunFolder().stop)
 
 
 async def _operate(request: Request, operation: str, change: Callable[[Run], None]) -> Response:

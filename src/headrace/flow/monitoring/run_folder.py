@@ -7,14 +7,15 @@ Rule 2: a file is replaced as a whole, so that a reader never sees half of one. 
 Rule 3: a command that asks something of a flow writes a request beside its file. Every request has
         a file of its own, and says which process it is for. The flow removes the request and writes
         the outcome into its own file. Only the flow writes its file.
-Rule 4: whoever asks removes the request when it stops waiting, so that nothing is done later that
-        was reported as failed.
+Rule 4: the command that asks removes its request when it stops waiting, so that nothing is done
+        later that was reported as failed.
 """
 
 import json
 import os
 import re
 import secrets
+import signal
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -193,6 +194,34 @@ class RunFolder:
             FlowError: the flow could not do it, or not in two minutes.
         """
         self.ask(run, {RESTART: True}, seconds=CHANGE_SECONDS)
+
+    def stop(self, run: Run, *, now: bool = False) -> None:
+        """Let a flow end after its current batch; a second stop has no effect.
+
+        Args:
+            now: interrupt the batch.
+
+        Raises:
+            FlowError: it has ended.
+        """
+        asked = self._path(run).with_suffix(f".{run.started_ticks:032x}.stop")
+        try:
+            # A second signal would interrupt the batch.
+            asked.touch(exist_ok=False, mode=0o600)
+        except FileExistsError:
+            if not now:
+                return
+        try:
+            for _ in range(2 if now else 1):
+                if not run.alive:
+                    raise ProcessLookupError
+                os.kill(run.pid, signal.SIGTERM)
+        except ProcessLookupError:
+            asked.unlink(missing_ok=True)
+            raise FlowError(f"{run.name} has ended already") from None
+        except BaseException:
+            asked.unlink(missing_ok=True)
+            raise
 
     def activate(self, run: Run) -> None:
         """Ask a flow to read again; nothing happens if it does.

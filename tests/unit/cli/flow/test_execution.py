@@ -207,7 +207,7 @@ def test_an_answer_that_cannot_be_written_does_not_end_the_flow(
     assert flow.failure is None
 
 
-@pytest.mark.parametrize("error", [ConnectionRefusedError("nobody listens"), ValueError("odd")])
+@pytest.mark.parametrize("error", [ConnectionRefusedError("no one listens"), ValueError("odd")])
 def test_whatever_fails_when_a_flow_is_activated_leaves_it_inactive(
     flow: Flow, error: Exception
 ) -> None:

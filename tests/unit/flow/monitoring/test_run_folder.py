@@ -275,3 +275,47 @@ def test_names_and_problems_never_make_a_file_too_long_to_read(run_folder: RunFo
         run = run_folder.answer(run, {"id": f"{number:032x}"}, "\U0001f6a7" * 1_000_000)
 
     assert run_folder.runs() == [run]
+
+
+def test_a_second_stop_does_not_interrupt_the_batch(
+    run_folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: signals.append((pid, number)))
+    run = own_run()
+    run_folder.write(run)
+
+    run_folder.stop(run)
+    run_folder.stop(run)
+    assert signals == [(run.pid, 15)]
+
+    run_folder.stop(run, now=True)
+    assert len(signals) == 3
+    run_folder.remove(run)
+    assert list(run_folder.folder.iterdir()) == []
+
+
+def test_another_process_with_the_pid_of_an_ended_run_gets_no_signal(
+    run_folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: signals.append(pid))
+    run_folder.write(own_run())
+    ended = replace(own_run(), started_ticks=1)
+
+    with pytest.raises(FlowError, match="words has ended already"):
+        run_folder.stop(ended)
+    assert signals == []
+
+
+def test_a_run_that_ends_before_the_signal_is_reported(
+    run_folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(pid: int, number: int) -> None:
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "kill", gone)
+    run_folder.write(own_run())
+
+    with pytest.raises(FlowError, match="words has ended already"):
+        run_folder.stop(own_run())
