@@ -31,6 +31,7 @@ DEACTIVATE = "deactivate"
 CHANGE_SECONDS = 120.0
 MAX_NAME_LENGTH = 300
 MAX_NAMES = 1000
+MAX_COUNT = 10_000
 _MAX_BYTES = 1 << 20
 _MAX_REQUEST_BYTES = _MAX_BYTES // 2
 _MAX_WAITING = 16
@@ -250,6 +251,9 @@ class RunFolder:
         """
         if len(parallelism) > MAX_NAMES:
             raise FlowError(f"{len(parallelism)} components are too many: at most {MAX_NAMES}")
+        most = max((*parallelism.values(), partitions or 0))
+        if most > MAX_COUNT:
+            raise FlowError(f"{most} tasks or partitions are too many: at most {MAX_COUNT}")
         for each in parallelism:
             if len(each) > MAX_NAME_LENGTH:
                 raise FlowError(f"{run.name} has no component {each[:40]}...: that is too long")

@@ -269,6 +269,9 @@ def test_names_and_problems_never_make_a_file_too_long_to_read(run_folder: RunFo
         run_folder.rebalance(run, {"x" * 301: 2})
     with pytest.raises(FlowError, match="at most 1000"):
         run_folder.rebalance(run, {f"c{each}": 1 for each in range(1001)})
+    for tasks, partitions in (({"split": 10_001}, None), ({}, 10_001)):
+        with pytest.raises(FlowError, match="10001 tasks or partitions are too many"):
+            run_folder.rebalance(run, tasks, partitions)
     with pytest.raises(FlowError, match="at most 524288 bytes"):
         run_folder.ask(run, {"x": "y" * 600_000}, seconds=60)
     for number in range(40):
