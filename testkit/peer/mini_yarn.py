@@ -1,7 +1,6 @@
 """A real YARN with its HDFS: a ResourceManager, NodeManagers, a name node, a data node."""
 
 import os
-import re
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -9,27 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
-import pyspark
-from py4j.java_gateway import GatewayParameters, JavaGateway
-
 from testkit.peer.hadoop_jars import HADOOP_JARS
-from testkit.peer.java import SHORT_RUN, find_java
-from testkit.peer.java_process import JavaProcess
+from testkit.peer.java_gateway import JavaGatewayProcess
 from testkit.peer.yarn_jars import YARN_JARS
 
-# Spark's own gateway between Python and Java starts the clusters, so no Java source is compiled
-# and a machine with a Java for running programs is enough.
-_GATEWAY = "py4j.GatewayServer"
-_GREETING = re.compile(r"^(\d+)\r?\n(\S+)\r?\n")
-_SPARK_JARS = ("slf4j-api", "log4j-slf4j2-impl", "log4j-1.2-api", "log4j-api", "log4j-core", "py4j")
-_LOG_SETTINGS = """\
-rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n
-"""
 _CLIENT_SETTINGS = (
     "yarn.resourcemanager.address",
     "yarn.resourcemanager.scheduler.address",
@@ -48,7 +30,7 @@ class Container(NamedTuple):
     master: bool
 
 
-class MiniYarn(JavaProcess):
+class MiniYarn(JavaGatewayProcess):
     """Hadoop's own clusters for tests, all servers in one Java process, until the block ends.
 
     Containers are processes of their own, as on any YARN, with the tests' user. What is left of
@@ -68,7 +50,6 @@ class MiniYarn(JavaProcess):
     def __init__(self, folder: Path, *, nodes: int = 2, master_attempts: int = 2) -> None:
         super().__init__(folder)
         self._master_attempts = master_attempts
-        self.conf = folder / "conf"
         self._nodes = nodes
         self._namenode_port = 0
 
@@ -81,29 +62,6 @@ class MiniYarn(JavaProcess):
     def environment(self) -> dict[str, str]:
         """What a client of the cluster needs in its environment."""
         return {"HADOOP_CONF_DIR": str(self.conf), "YARN_CONF_DIR": str(self.conf)}
-
-    def start(self) -> None:
-        """Return when HDFS takes files and every NodeManager has registered.
-
-        Raises:
-            ServerFailed: with the last lines of its log.
-        """
-        super().start()
-        greeting = _GREETING.match(self.log)
-        assert greeting is not None
-        gateway = JavaGateway(
-            gateway_parameters=GatewayParameters(
-                port=int(greeting.group(1)),
-                auth_token=greeting.group(2),
-                enable_memory_management=False,  # the clusters outlive this connection
-            )
-        )
-        try:
-            self._form(gateway.jvm)
-        except Exception as error:
-            raise self._failed(f"did not form a cluster: {error}") from error
-        finally:
-            gateway.close()
 
     def kill(self) -> None:
         super().kill()
@@ -142,26 +100,8 @@ class MiniYarn(JavaProcess):
                     if mine in _environment(int(entry.name)).get("LOCAL_DIRS", ""):
                         yield int(entry.name)
 
-    def _command(self) -> Sequence[str]:
-        self.conf.mkdir(parents=True, exist_ok=True)
-        (self.conf / "log4j2.properties").write_text(_LOG_SETTINGS)
-        jars = Path(pyspark.__file__).parent / "jars"
-        logging = [str(jar) for name in _SPARK_JARS for jar in jars.glob(f"{name}-[0-9]*.jar")]
-        peers = [HADOOP_JARS.find().classpath, YARN_JARS.find().classpath]
-        java = find_java()
-        options = [*SHORT_RUN, "-Xmx640m", f"-Djava.io.tmpdir={self.folder}"]
-        return [
-            *("env", f"JAVA_HOME={java.path.resolve().parent.parent}"),
-            *java.command(
-                _GATEWAY,
-                ["--enable-auth", "0"],
-                classpath=":".join([str(self.conf), *logging, *peers]),
-                options=options,
-            ),
-        ]
-
-    def _is_up(self) -> bool:
-        return _GREETING.match(self.log) is not None
+    def _classpath(self) -> Sequence[str]:
+        return [HADOOP_JARS.find().classpath, YARN_JARS.find().classpath]
 
     def _form(self, jvm: Any) -> None:
         conf = jvm.org.apache.hadoop.yarn.conf.YarnConfiguration()

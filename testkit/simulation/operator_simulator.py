@@ -1,28 +1,34 @@
 """The seam simulator with brokers that have two log directories, and operators.
 
 Logs move between the directories of a broker (AlterReplicaLogDirs) while their partitions are led,
-followed, truncated, compacted and deleted, and quotas of clients change while brokers start and are
-cut off. A simulator of its own: one more choice, and every seed would be another history.
+followed, truncated, compacted and deleted. Quotas of clients change while brokers start and are cut
+off. Groups commit offsets of topics that come and go. It is a simulator of its own: with one more
+choice every seed of the other one would be another history.
 
 What must hold besides:
 
 9. a move changes nothing that can be seen, and none stays under way when the faults have ended: a
    broker has one log of a partition, in one directory, and no half copy;
-10. in the end every broker has the quotas of clients that were set last.
+10. in the end every broker has the quotas of clients that were set last;
+11. an offset that was acknowledged to a group is there in the end, or a later one, and none of a
+    topic that was deleted.
 
 The exchange of a move is one event here: crashes in the middle of it are for
 `moving_log_history`. Clients are not slowed down: they do not come through a broker's handlers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from headrace.cluster.entity import decode_entity
 from headrace.cluster.quota import ClientQuota
 from headrace.log.departed_logs import FUTURE_SUFFIX
+from testkit.simulation.offset_committer import OffsetCommitter
 from testkit.simulation.seam_broker import SeamBroker
+from testkit.simulation.seam_client import SeamClient
 from testkit.simulation.seam_operator import SeamOperator
 from testkit.simulation.seam_simulator import SeamSimulator
+from testkit.simulation.virtual_loop import VirtualLoop
 
 _DIRECTORIES = (Path("/data"), Path("/other"))
 
@@ -36,8 +42,21 @@ class OperatorSimulator(SeamSimulator):
     def _make_administrator(self) -> SeamOperator:
         return SeamOperator(self)
 
+    def _more_clients(self, loop: VirtualLoop) -> Sequence[SeamClient]:
+        self._committers = [OffsetCommitter(self, number, loop) for number in (1, 2)]
+        return self._committers
+
     def _unsettled(self) -> Iterator[str]:
-        yield from super()._unsettled()
+        before = False
+        for problem in super()._unsettled():
+            before = True
+            yield problem
+        if before:
+            return
+        for committer in self._committers:
+            problem = committer.problem()
+            if problem is not None:
+                yield problem
         for broker in self.brokers.values():
             yield from _unfinished_moves(broker)
         yield from self._other_quotas()

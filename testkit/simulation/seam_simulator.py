@@ -29,7 +29,7 @@ What must hold, checked whenever a replica shows more, and at the end:
    broker has a log that it should not have.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from unittest.mock import patch
 from uuid import UUID
 
@@ -125,7 +125,7 @@ class SeamSimulator(VirtualCluster):
             TransactionalProducer(self, number, names, self._loop)
             for number in ((1, 2) if self.with_transactions else ())
         ]
-        self.clients = [*producers, *readers, *transactional]
+        self.clients = [*producers, *readers, *transactional, *self._more_clients(self._loop)]
         for client in self.clients:
             self.after(200, client.start)
         self.after(150, self.administrator.step)
@@ -156,6 +156,10 @@ class SeamSimulator(VirtualCluster):
             self.play(self.now_ms + _STEP_MS)
             settled = self.idle and next(self._unsettled(), None) is None
             calm = calm + 1 if settled else 0
+
+    def _more_clients(self, loop: VirtualLoop) -> Sequence[SeamClient]:
+        """Return the clients that a subclass has besides."""
+        return ()
 
     def _unsettled(self) -> Iterator[str]:
         """Yield what has not come to its end."""

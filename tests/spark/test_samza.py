@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
+from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.samza.job import SamzaJob, load
 from headrace.spark.data_source import HeadraceDataSource
 from headrace.testing.readiness import wait_until
@@ -79,6 +80,10 @@ def forget_first_batch(checkpoint: Path) -> None:
         (commits / name).unlink(missing_ok=True)
 
 
+def executed(metrics: MetricsServer) -> dict[str, int]:
+    return {each.component: each.executed for each in metrics.figures().components}
+
+
 @pytest.mark.timeout(300)
 def test_stores_and_offsets_are_restored_from_topics_and_a_shutdown_ends_the_job(
     broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path
@@ -86,7 +91,12 @@ def test_stores_and_offsets_are_restored_from_topics_and_a_shutdown_ends_the_job
     views = Views(broker, topic, tmp_path)
     first = tmp_path / "first"
     views.view("a", "b", "a")
-    views.job().start(spark, checkpoint=first, trigger=NOW).awaitTermination()
+    with MetricsServer() as metrics:
+        query = views.job().start(spark, checkpoint=first, trigger=NOW, metrics=metrics)
+        query.awaitTermination()
+        reported = {"kafka-inputs": 3, "CountViews": 3}.items()
+        wait_until(lambda: reported <= executed(metrics).items(), what="the reports of all tasks")
+        assert metrics.figures().batch == 0
     assert sorted(views.counts()) == [("a", 1), ("a", 2), ("b", 1)]
 
     forget_first_batch(first)  # repeated, it must not restore its own changes

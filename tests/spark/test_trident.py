@@ -37,6 +37,11 @@ class Longest(CombinerAggregator):
         return max(one, other, key=len)
 
 
+def count_words(state: Any, tuples: Any, collector: Any) -> None:
+    for (word,) in tuples:
+        state.update(word, lambda before: (before or 0) + 1)
+
+
 class Chain:
     """Counts words in SQLite and Parquet, and lines in Spark's state, which it queries."""
 
@@ -58,6 +63,10 @@ class Chain:
         counts.parallelism_hint(2)
         in_files = ParquetState(self.folder / run)
         words.group_by("word").persistent_aggregate(in_files, n="count").parallelism_hint(2)
+        updated = SqliteState(self.folder / f"{run}.db", "updated", mode="transactional")
+        words.partition_by("word").partition_persist(
+            updated, count_words, "word", key="word", value="n BIGINT"
+        ).parallelism_hint(2)
         heads = lines.each("value", lambda line: line[0], output="head STRING")
         longest = heads.group_by("head").persistent_aggregate(
             TopicState(f"{self.name}-lines"), Longest(), "value", output="longest STRING"
@@ -70,10 +79,10 @@ class Chain:
             self._producer.produce(f"{self.name}-in", line)
         assert self._producer.flush(60) == 0
 
-    def in_table(self, run: str) -> dict[str, int]:
+    def in_table(self, run: str, table: str = "words") -> dict[str, int]:
         connection = sqlite3.connect(self.folder / f"{run}.db")
         try:
-            return dict(connection.execute("SELECT word, n FROM words").fetchall())
+            return dict(connection.execute(f"SELECT word, n FROM {table}").fetchall())
         finally:
             connection.close()
 
@@ -105,6 +114,7 @@ def test_states_inside_and_outside_of_spark_go_on_from_batch_to_batch(
 
     wanted = {"a": 2, "b": 2, "c": 1, "aa": 1}
     assert chain.in_table("stream") == wanted
+    assert chain.in_table("stream", "updated") == wanted
     assert chain.in_files("stream") == wanted
     assert {row["head"]: row["longest"] for row in chain.read("lines")} == {"a": "a b a", "c": "c"}
     asked = [(row["head"], row["longest"]) for row in chain.read("out")]

@@ -17,6 +17,7 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.model.ids import TopicPartition
 
 _POLL_SECONDS = 0.2
+_MOST_MISSED = 2
 
 
 def register(app: typer.Typer) -> None:
@@ -102,7 +103,7 @@ def _chosen(pool: ConnectionPool, wanted: list[int] | None) -> list[int]:
 
 
 def _begin(admin: LogDirAdmin, broker: int, name: TopicPartition, directory: str) -> None:
-    found = admin.describe([broker])
+    found = admin.describe([broker], name)
     if directory not in [each.path for each in found]:
         raise ClientError(
             f"broker {broker} has no log directory {directory}: it has "
@@ -118,20 +119,23 @@ def _begin(admin: LogDirAdmin, broker: int, name: TopicPartition, directory: str
 
 def _wait(admin: LogDirAdmin, broker: int, name: TopicPartition, directory: str) -> None:
     size = sum(log.size_bytes for _, log in _places(admin, broker, name) if not log.moving)
-    done = 0
+    done = missed = 0
     with progress(f"moving {name}", size, unit="bytes") as advance:
         while True:
             places = _places(admin, broker, name)
             arrived = [log for place, log in places if place.path == directory]
             if arrived and not arrived[0].moving:
                 return
-            if not arrived:
+            # A log that takes its new place just now is shown neither here nor there.
+            missed = 0 if arrived else missed + 1
+            if missed > _MOST_MISSED:
                 raise ClientError(
                     f"the move of {name} to {directory} has ended, and the log is not there: the "
                     f"log of broker {broker} says why"
                 )
-            advance(min(arrived[0].size_bytes, size) - done)
-            done = min(arrived[0].size_bytes, size)
+            if arrived:
+                advance(min(arrived[0].size_bytes, size) - done)
+                done = min(arrived[0].size_bytes, size)
             time.sleep(_POLL_SECONDS)
 
 
@@ -140,7 +144,7 @@ def _places(
 ) -> list[tuple[LogDir, ReplicaLog]]:
     return [
         (each, log)
-        for each in admin.describe([broker])
+        for each in admin.describe([broker], name)
         for log in each.logs
         if log.partition == name
     ]

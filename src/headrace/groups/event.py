@@ -1,5 +1,6 @@
 """One change of a shard's groups between its decision and its append."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from headrace.groups.effect import GroupOutput, Producer, Token
@@ -17,6 +18,7 @@ class GroupEvent:
         out: the records to append and the replies to release.
         groups: each changed group as it will be; None deletes it.
         producer: whose transaction the records belong to.
+        checked: the topics that no offset is suspect of any more.
     """
 
     group_id: str | None = None
@@ -25,3 +27,4 @@ class GroupEvent:
     out: GroupOutput = field(default_factory=GroupOutput)
     groups: dict[str, Group | None] = field(default_factory=dict)
     producer: Producer | None = None
+    checked: Collection[str] = ()

@@ -26,10 +26,15 @@ _INT64_MAX = 2**63 - 1
 
 
 class OffsetHandler:
-    """Handles requests about offsets, and deletes the offsets that are no longer needed."""
+    """Handles requests about offsets, and deletes the offsets that are no longer needed.
+
+    Attributes:
+        suspects: topics with offsets that may be of a topic that is gone.
+    """
 
     def __init__(self, table: GroupTable) -> None:
         self._table = table
+        self.suspects: frozenset[str] = frozenset()
 
     def commit(self, request: CommitRequest, event: GroupEvent, now_ms: int) -> None:
         """Handle an OffsetCommit or a TxnOffsetCommit.
@@ -94,7 +99,9 @@ class OffsetHandler:
         """Answer an OffsetFetch; `partitions` None asks for every partition that has an offset.
 
         Raises:
-            Refusal: the member is unknown or stale (KIP-848).
+            Refusal: the member is unknown or stale (KIP-848), or an offset may be of a topic that
+                is gone. The whole request is refused: clients retry that, and not every error of
+                a single partition.
         """
         offsets = self._table.offsets
         group = self._table.groups.get(group_id)
@@ -103,7 +110,27 @@ class OffsetHandler:
         unstable = offsets.waiting_partitions(group_id) if require_stable else frozenset()
         if partitions is None:
             partitions = sorted(unstable.union(offsets.of_group(group_id)))
+        if self.suspects:
+            partitions = list(partitions)
+            self._check_suspects(group_id, partitions)
         return {where: self._fetched(group_id, where, unstable) for where in partitions}
+
+    def _check_suspects(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        for where in partitions:
+            if where.topic not in self.suspects:
+                continue
+            offset = self._table.offsets.get(group_id, where)
+            if offset is not None and self._is_suspect(where, offset):
+                raise Refusal(
+                    GroupError.COORDINATOR_LOAD_IN_PROGRESS,
+                    f"the offset of {where} may be that of a topic that was deleted",
+                )
+
+    def _is_suspect(self, where: TopicPartition, offset: StoredOffset) -> bool:
+        """Return whether the broker does not serve the topic of an offset: it may be gone, or too
+        new for the broker to know."""
+        topic = self._table.topics.by_name(where.topic)
+        return topic is None or offset.topic_id not in (NO_TOPIC_ID, topic.topic_id)
 
     def _fetched(
         self, group_id: str, where: TopicPartition, unstable: Collection[TopicPartition]
@@ -141,33 +168,36 @@ class OffsetHandler:
                 event.out.append(tombstone(group_id, where))
         event.out.reply(event.token, OffsetDeleteReply(errors=errors))
 
-    def forget_topics(self, names: Collection[str], event: GroupEvent) -> None:
-        """Delete the offsets of deleted topics, in every group."""
+    def forget_topics(self, topics: Mapping[str, UUID], event: GroupEvent) -> None:
+        """Delete the offsets of deleted topics, in every group; not those of topics that were
+        created again under these names."""
         offsets = self._table.offsets
         for group_id in sorted(offsets.groups()):
-            for record in offsets.tombstones(group_id):
-                if record.topic in names:
-                    event.out.append(record)
+            for where, ids in sorted(offsets.topic_ids(group_id).items()):
+                if where.topic in topics and ids <= {NO_TOPIC_ID, topics[where.topic]}:
+                    event.out.append(tombstone(group_id, where))
 
-    def stale_topics(self) -> set[str]:
-        """Return the topics with offsets that `forget_stale` may delete, as far as the broker knows
+    def suspect_topics(self) -> frozenset[str]:
+        """Find the topics with offsets that `forget_stale` may delete, as far as the broker knows
         the topics: it may not know the newest ones yet."""
         offsets = self._table.offsets
-        stale: set[str] = set()
-        for group_id in offsets.groups():
-            for where, offset in offsets.of_group(group_id).items():
-                topic = self._table.topics.by_name(where.topic)
-                if topic is None or offset.topic_id not in (NO_TOPIC_ID, topic.topic_id):
-                    stale.add(where.topic)
-        return stale
+        self.suspects = frozenset(
+            where.topic
+            for group_id in offsets.groups()
+            for where, offset in offsets.of_group(group_id).items()
+            if self._is_suspect(where, offset)
+        )
+        return self.suspects
 
     def forget_stale(self, topics: Mapping[str, UUID | None], event: GroupEvent) -> None:
         """Delete the offsets of topics that are gone (None), or were deleted and created again
-        since, with another id."""
+        since, with another id. What was committed since for a topic that the broker serves stays.
+        """
         offsets = self._table.offsets
+        event.checked = topics.keys()
         for group_id in sorted(offsets.groups()):
             for where, offset in sorted(offsets.of_group(group_id).items()):
-                if where.topic not in topics:
+                if where.topic not in topics or not self._is_suspect(where, offset):
                     continue
                 topic_id = topics[where.topic]
                 if topic_id is None or offset.topic_id not in (NO_TOPIC_ID, topic_id):

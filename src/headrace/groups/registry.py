@@ -202,16 +202,27 @@ class GroupRegistry:
 
     # Housekeeping. Settle or reject what these return, like the effects of a request.
 
-    def forget_topics(self, names: Collection[str]) -> GroupEffects:
-        """Delete the offsets of deleted topics, in every group."""
+    def forget_topics(self, topics: Mapping[str, UUID]) -> GroupEffects:
+        """Delete the offsets of deleted topics, in every group.
+
+        Args:
+            topics: their ids. The broker may hear late of a deletion, when there are offsets of a
+                new topic of the same name.
+        """
         event = GroupEvent()
-        self._offsets.forget_topics(names, event)
+        self._offsets.forget_topics(topics, event)
         return self._finish(event)
 
-    def stale_topics(self) -> set[str]:
+    def suspect_topics(self) -> frozenset[str]:
         """Return the topics with offsets that may be of a topic that is gone, after a reload: a
-        crash may have come between a topic's deletion and `forget_topics`."""
-        return self._offsets.stale_topics()
+        crash may have come between a topic's deletion and `forget_topics`. Until `forget_stale`
+        is adopted, no fetch returns such an offset."""
+        return self._offsets.suspect_topics()
+
+    @property
+    def suspects(self) -> frozenset[str]:
+        """The topics that `suspect_topics` found and `forget_stale` has not looked at since."""
+        return self._offsets.suspects
 
     def forget_stale(self, topics: Mapping[str, UUID | None]) -> GroupEffects:
         """Delete the offsets of topics that are gone, or were deleted and created again since.
@@ -272,7 +283,8 @@ class GroupRegistry:
         """Answer an OffsetFetch; `partitions` None asks for every partition that has an offset.
 
         Raises:
-            Refusal: the member is unknown or stale (KIP-848).
+            Refusal: the member is unknown or stale (KIP-848), or an offset may be of a topic that
+                is gone (`suspect_topics`).
         """
         return self._offsets.fetch(
             group_id,
@@ -326,6 +338,8 @@ class GroupRegistry:
 
     def _adopt(self, event: GroupEvent) -> None:
         self._table.adopt(event)
+        if event.checked:
+            self._offsets.suspects = self._offsets.suspects.difference(event.checked)
         for group_id, group in event.groups.items():
             if group is not None:
                 self._timers.set(group_id, group.deadline_ms())

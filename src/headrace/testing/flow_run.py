@@ -5,6 +5,7 @@ between them (carrying chunks to slots, keeping state by slot, firing timers) is
 lists, so that a test of a bolt, a grouping or a window takes milliseconds.
 """
 
+import copy
 import uuid
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -13,9 +14,12 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.flow.plan.check_plan import check_plan
-from headrace.flow.plan.plan import Kind, Plan
+from headrace.flow.plan.plan import DEFAULT_STREAM, Kind, Plan
 from headrace.flow.plan.stage import stage_layout
+from headrace.flow.plan.work import TaskContext
 from headrace.flow.runtime.plan_run import PlanRun
+from headrace.flow.runtime.spout_offset import SpoutOffset
+from headrace.flow.runtime.spout_task import SpoutLimits, SpoutTask
 from headrace.flow.runtime.stage_map import BoltStage, SpoutStage, open_records
 from headrace.flow.runtime.stage_state import StageProcessor
 from headrace.flow.runtime.state_memory import StateMemory
@@ -43,12 +47,14 @@ class FlowRun:
         self._plan = plan
         self._offsets: dict[int, int] = {}
         self._stores: dict[int, _Handle] = {}
+        self._ends: dict[str, SpoutOffset] = {}
         self.now_ms = 1_000_000
         self.records: list[dict[str, Any]] = []
         self.restart()
 
     def restart(self) -> None:
-        """Start again from the checkpoint, in workers without prepared bolts."""
+        """Start again from the checkpoint, in workers without prepared bolts or open spouts."""
+        self._spouts: dict[str, SpoutTask] = {}
         self._plan_run = PlanRun(self._plan, self._layout, uuid.uuid4().hex)
 
     def feed(self, *partitions: Sequence[Any], spout: str | None = None, **columns: Any) -> None:
@@ -65,6 +71,25 @@ class FlowRun:
             rows = self._rows(partition, values, columns)
             chunks += SpoutStage(self._plan_run, spout)(iter([rows]))
         self._later_stages(chunks)
+
+    def pull(self, spout: str | None = None) -> int:
+        """Run one batch over what a `PythonSpout` emits; the next call acks it.
+
+        Returns:
+            How many tuples the batch had.
+        """
+        names = [each.name for each in self._plan.components.values() if each.kind is Kind.SPOUT]
+        name = spout or names[0]
+        start = self._ends.get(name, SpoutOffset(name))
+        task = self._spouts.get(name) or self._spout_task(name)
+        end = task.next_batch(start)
+        if end is None:
+            return 0
+        tuples = task.tuples(start.emitted, end.emitted)
+        assert tuples is not None
+        self._later_stages(list(SpoutStage(self._plan_run, name)(iter([tuples]))))
+        self._ends[name] = end
+        return end.emitted - start.emitted
 
     def tick(self, seconds: float) -> None:
         """Advance the clock, and fire the timers that are due."""
@@ -89,6 +114,14 @@ class FlowRun:
         handle.slot = slot
         stamp, changes = handle.getValueState("stamp", ""), handle.getListState("changes", "")
         return StateKeeper(stamp, changes, StateMemory()).load(slot)
+
+    def _spout_task(self, name: str) -> SpoutTask:
+        component = self._plan.components[name]
+        context = TaskContext(self._plan.name, name, task=0, tasks=1)
+        fields = component.outputs[DEFAULT_STREAM]
+        task = SpoutTask(copy.copy(component.work.spout), context, fields, SpoutLimits())
+        self._spouts[name] = task
+        return task
 
     def _rows(self, partition: int, values: Sequence[Any], columns: Any) -> pa.RecordBatch:
         first = self._offsets.get(partition, 0)

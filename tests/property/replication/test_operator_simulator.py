@@ -8,11 +8,14 @@ import structlog
 from headrace.broker.membership import metadata_applier
 from headrace.broker.replica import log_storage
 from headrace.cluster.quota import ClientQuota
+from headrace.groups.effect import GroupEffects
+from headrace.groups.registry import GroupRegistry
 from testkit.simulation.inline_moves import InlineMoves
 from testkit.simulation.operator_simulator import OperatorSimulator
 from testkit.simulation.virtual_cluster import Violation
 
 SEEDS = range(12)
+NOTHING = GroupEffects()
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +43,11 @@ def test_no_history_breaks_what_must_hold(monkeypatch):
     assert ended["quota"] > 10
 
 
+def test_offsets_of_a_deleted_topic_that_cannot_be_deleted_yet_are_not_served():
+    """Too few replicas were in sync when the coordinator loaded them, and it did not try again."""
+    OperatorSimulator(301).run()
+
+
 def violation_of(seeds):
     """Play histories until one breaks a rule."""
     with pytest.raises(Violation) as found:
@@ -55,6 +63,12 @@ class TestWhatIsFoundOut:
         monkeypatch.setattr(log_storage, "take_futures", lambda directories: [])
 
         assert "half a copy" in violation_of(range(60))
+
+    def test_a_coordinator_that_keeps_offsets_of_a_deleted_topic(self, monkeypatch):
+        monkeypatch.setattr(GroupRegistry, "suspect_topics", lambda registry: frozenset())
+        monkeypatch.setattr(GroupRegistry, "forget_topics", lambda registry, topics: NOTHING)
+
+        assert "of a topic that was deleted" in violation_of(range(60))
 
     def test_a_quota_that_only_a_start_applies(self, monkeypatch):
         monkeypatch.setitem(metadata_applier._APPLIERS, ClientQuota, lambda applier: None)

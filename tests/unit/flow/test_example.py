@@ -1,8 +1,10 @@
 """What the examples compute, without Spark; `tests/spark/test_examples.py` runs them with it."""
 
 import json
+import sqlite3
 import sys
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -124,3 +126,20 @@ def test_reach_counts_every_follower_once() -> None:
         if each["topic"] == "drpc-reach-replies"
     }
     assert [replies[each] for each in requests] == [16, 16, 0, 0]
+
+
+def test_a_job_stays_in_its_table_until_its_batch_is_committed(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    given = ProgramArguments("b:9092", {"table": str(path)})
+    run = FlowRun(load_program(str(EXAMPLES / "job_queue/job_queue.py"), given).plan)
+    with closing(sqlite3.connect(path)) as table:
+        table.execute("CREATE TABLE jobs (id INTEGER PRIMARY KEY, name TEXT)")
+        table.executemany("INSERT INTO jobs (name) VALUES (?)", [("sweep",), ("mow",)])
+        table.commit()
+
+        assert run.pull() == 2
+        assert run.values("jobs-done") == ["sweep is done", "mow is done"]
+        assert table.execute("SELECT count(*) FROM jobs").fetchone() == (2,)
+        run.restart()
+        assert run.pull("jobs") == 0
+        assert table.execute("SELECT count(*) FROM jobs").fetchone() == (0,)

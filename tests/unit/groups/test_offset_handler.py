@@ -243,9 +243,21 @@ def test_deleted_topic_loses_its_offsets_in_every_group(shard: GroupShard) -> No
     commit(shard, where=VIEWS_0)
     commit(shard, group_id="h")
 
-    shard.run(shard.registry.forget_topics({"clicks"}))
+    shard.run(shard.registry.forget_topics({"clicks": UUID(int=1)}))
 
     assert (fetch(shard).offset, fetch(shard, VIEWS_0).offset) == (-1, 5)
+    assert shard.registry.group_ids() == ["g"]
+
+
+def test_a_topic_that_was_created_again_keeps_its_offsets(shard: GroupShard) -> None:
+    """The broker hears late of the deletion of the first one."""
+    new = OffsetToCommit(offset=5, topic_id=UUID(int=2))
+    shard.ask(CommitRequest(group_id="g", offsets={CLICKS_0: new}))
+    old = OffsetToCommit(offset=6, topic_id=UUID(int=1))
+    shard.ask(CommitRequest(group_id="h", offsets={CLICKS_0: old}))
+
+    shard.run(shard.registry.forget_topics({"clicks": UUID(int=1)}))
+
     assert shard.registry.group_ids() == ["g"]
 
 
@@ -261,7 +273,7 @@ def test_offsets_of_topics_that_went_unnoticed_are_stale(shard: GroupShard) -> N
         shard.ask(CommitRequest(group_id=group, offsets=offsets))
 
     reopened = shard.reopened()
-    assert reopened.registry.stale_topics() == {"clicks", "gone"}
+    assert reopened.registry.suspect_topics() == {"clicks", "gone"}
     reopened.run(reopened.registry.forget_stale({"clicks": UUID(int=1), "gone": None}))
 
     assert reopened.registry.group_ids() == ["kept", "unnamed"]
@@ -273,7 +285,7 @@ def test_offsets_of_a_topic_that_the_broker_does_not_know_yet_stay(shard: GroupS
     shard.ask(CommitRequest(group_id="g", offsets=offsets))
 
     reopened = shard.reopened()
-    assert reopened.registry.stale_topics() == {"new"}
+    assert reopened.registry.suspect_topics() == {"new"}
     reopened.run(reopened.registry.forget_stale({"new": UUID(int=7)}))
 
     assert reopened.registry.group_ids() == ["g"]

@@ -10,6 +10,7 @@ from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.cluster.topic import TopicRecord
 from headrace.model.clock import Clock
+from headrace.model.ids import TopicPartition
 
 Result = TypeVar("Result")
 
@@ -19,6 +20,9 @@ class ClusterTopics(Protocol):
 
     async def internal_topic(self, name: str) -> HostedTopic:
         """Return the topic of a coordinator, after creating it if it does not exist."""
+
+    def knows(self, name: TopicPartition) -> bool:
+        """Return whether a partition exists, as far as this broker has read."""
 
     async def read_topics(self, names: Iterable[str]) -> dict[str, TopicRecord]:
         """Return those of the topics that exist, as the cluster's store has them now."""

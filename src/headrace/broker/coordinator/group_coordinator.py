@@ -11,9 +11,13 @@ Rule 3: an append that failed is rejected, whatever the reason, so state and log
 no event stays open. A wait that failed loses the shard: every reply that waited for it says so.
 Rule 4: a client that goes away only cancels its own reply. A parked request stays parked, as in
 Kafka: its member lives until its session or its join phase ends, and the reply is then dropped.
-Rule 5: offsets of topics that are gone are deleted after a load, before the first reply. Only the
-cluster's store says which these are: this broker may not know the newest topics yet.
-Rule 6: the time the groups see moves evenly, from the wall clock's value at the start; setting the
+Rule 5: offsets of topics that are gone are deleted after a load: a consumer would go on with them
+in a new topic of the same name. Only the cluster's store says which these are: this broker may not
+know the newest topics yet. It is asked in the background. Until the deletions are in the log, a
+fetch of such an offset is refused, and nothing else: a cut to the store must stop no group.
+Rule 6: a request for a group that is loaded is decided before anything else happens on the loop.
+The offsets of a transaction rely on it (rule 3 of `transaction_coordinator`).
+Rule 7: the time the groups see moves evenly, from the wall clock's value at the start; setting the
 machine's clock must not end every session.
 """
 
@@ -29,7 +33,6 @@ import structlog
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.coordinator.coordinator_host import CoordinatorHost
 from headrace.broker.replica.partition import Partition
-from headrace.cluster.topic import TopicRecord
 from headrace.groups.config import GroupConfig
 from headrace.groups.effect import Delivery, GroupEffects, Producer
 from headrace.groups.error import GroupError, Refusal
@@ -41,7 +44,7 @@ from headrace.groups.request import GroupReply, GroupRequest
 from headrace.groups.topic import GroupTopic
 from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError, InvalidProducerEpoch, StorageError
-from headrace.model.ids import ProducerEpoch, ProducerId
+from headrace.model.ids import ProducerEpoch, ProducerId, TopicId
 from headrace.records.batch import Batch, iter_batches
 from headrace.records.control import ControlType, read_control
 from headrace.records.record import build_batch, iter_records
@@ -91,13 +94,14 @@ class BrokerTopics:
 class _Shard:
     """The groups of one partition, and the timer that wakes them."""
 
-    __slots__ = ("loading", "partition", "registry", "timer", "timer_ms", "topics_checked")
+    __slots__ = ("check", "loading", "partition", "registry", "timer", "timer_ms", "topics_checked")
 
     def __init__(self, partition: Partition, registry: GroupRegistry) -> None:
         self.partition = partition
         self.registry = registry
         self.loading = True
         self.topics_checked = False
+        self.check: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.timer_ms = 0
 
@@ -220,28 +224,25 @@ class GroupCoordinator:
             )
         if not shard.topics_checked:
             # Not earlier: nearly all topics are known only when requests come.
-            await self._forget_stale(shard)
+            shard.topics_checked = True
+            if shard.registry.suspect_topics() and (shard.check is None or shard.check.done()):
+                shard.check = self._begin(self._forget_stale(shard))
         return shard
 
     async def _forget_stale(self, shard: _Shard) -> None:
-        """Delete the offsets of topics that are gone (rule 5).
-
-        Raises:
-            Refusal: the store cannot be read, or this broker is the coordinator no more.
-        """
-        names = shard.registry.stale_topics()
-        topics: Mapping[str, TopicRecord] = {}
-        try:
-            if names:
+        """Delete the offsets of topics that are gone (rule 5): when the store can be read, and the
+        log can be written."""
+        index, registry = shard.partition.name.partition, shard.registry
+        while self._shards.get(index) is shard and (names := registry.suspects):
+            try:
                 topics = await self._broker.controller.read_topics(names)
-        except HeadraceError as error:
-            raise Refusal(GroupError.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
-        if self._shards.get(shard.partition.name.partition) is not shard:
-            raise Refusal(GroupError.NOT_COORDINATOR, "the groups are looked after elsewhere")
-        if not shard.topics_checked:
-            shard.topics_checked = True
-            ids = {name: topics[name].topic_id if name in topics else None for name in names}
-            self._carry_out(shard, shard.registry.forget_stale(ids))
+            except HeadraceError:
+                await asyncio.sleep(_RELOAD_SECONDS)
+                continue
+            if self._shards.get(index) is shard:
+                ids = {name: topics[name].topic_id if name in topics else None for name in names}
+                if not self._carry_out(shard, registry.forget_stale(ids)):
+                    await asyncio.sleep(_RELOAD_SECONDS)
 
     async def registry(self, group_id: str) -> GroupRegistry:
         """Return the registry of a group, for reading only; changes go through `handle`.
@@ -271,12 +272,13 @@ class GroupCoordinator:
         if shard is not None and not shard.loading:
             shard.registry.complete_transaction(producer_id, commit=commit)
 
-    def topics_deleted(self, names: set[str]) -> None:
+    def topics_deleted(self, topics: Mapping[str, TopicId]) -> None:
         """Delete the offsets of deleted topics. Without its own topic there are no groups left."""
-        if CONSUMER_OFFSETS in names:
+        if CONSUMER_OFFSETS in topics:
             self.stop()
         for shard in self._loaded():
-            self._carry_out(shard, shard.registry.forget_topics(names))
+            if not self._carry_out(shard, shard.registry.forget_topics(topics)):
+                shard.topics_checked = False
 
     def expire(self) -> None:
         """Drop old offsets and empty groups; called every offsets.retention.check.interval.ms."""
@@ -305,8 +307,9 @@ class GroupCoordinator:
 
     # -- the seam to the log
 
-    def _carry_out(self, shard: _Shard, effects: GroupEffects) -> None:
-        end = None
+    def _carry_out(self, shard: _Shard, effects: GroupEffects) -> bool:
+        """Append the records, and release the replies; return whether nothing was rejected."""
+        end, wanted = None, effects
         if effects.records:
             try:
                 end = self._append(shard, effects)
@@ -329,6 +332,7 @@ class GroupCoordinator:
         else:
             self._release(effects)
         self._schedule(shard)
+        return effects is wanted
 
     def _append(self, shard: _Shard, effects: GroupEffects) -> int:
         producer = effects.producer or Producer(ProducerId(-1), ProducerEpoch(-1))

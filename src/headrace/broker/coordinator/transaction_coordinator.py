@@ -10,7 +10,7 @@ for ever.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar, cast
 
 import structlog
@@ -24,7 +24,7 @@ from headrace.broker.coordinator.transaction_verifier import Refused, Transactio
 from headrace.broker.replica.partition import Partition
 from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
-from headrace.model.ids import BrokerId, TopicPartition
+from headrace.model.ids import BrokerId, TopicId, TopicPartition
 from headrace.transactions.config import TransactionConfig
 from headrace.transactions.error import TransactionError
 from headrace.transactions.listing import TransactionDescription
@@ -107,9 +107,9 @@ class TransactionCoordinator:
         if shard is not None:
             shard.lose()
 
-    def topics_deleted(self, names: set[str]) -> None:
+    def topics_deleted(self, topics: Mapping[str, TopicId]) -> None:
         """Stop when the coordinator's own topic was deleted: it has no transactions left."""
-        if TRANSACTION_STATE in names:
+        if TRANSACTION_STATE in topics:
             self.stop()
 
     def stop(self) -> None:

@@ -13,6 +13,7 @@ Rule 3: markers are appended here and now where this broker leads, and go to the
 WriteTxnMarkers. A partition that is gone needs none; for one that is offline, or has no leader, the
 marker is retried until it is written. Only the cluster's store says that a partition is gone: this
 broker may not serve the topic yet, when it starts, makes its logs, or has not read of its creation.
+The store is not asked for a partition that this broker has read of: a reading holds up commands.
 Rule 4: after an append or a sync that failed in an unknown way it is open what a restart will
 read. The shard is lost: it changes nothing and answers nothing from then on. A full disk is not
 such a failure: the log made sure that nothing was kept.
@@ -62,6 +63,10 @@ log = structlog.get_logger(__name__)
 _MARKERS_PER_TURN = 100
 _EFFECTS_PER_TURN = 100
 _RELOAD_SECONDS = 1.0
+# After a reading of the cluster's store that failed; the markers themselves are retried sooner.
+_STORE_BACKOFF_MS = 1_000
+# A load that takes longer waits for a replica, or for the end of one that is gone.
+_SLOW_LOAD_SECONDS = 5.0
 
 Decide: TypeAlias = Callable[[TransactionRegistry, Token, int], TransactionEffects]
 """Hands a request to a registry: (registry, token, now) -> effects."""
@@ -79,6 +84,7 @@ class TransactionShard:
     __slots__ = (
         "_host",
         "_markers",
+        "_read_after_ms",
         "_reload",
         "_timer",
         "_uncommitted",
@@ -109,6 +115,7 @@ class TransactionShard:
         self._timer: asyncio.TimerHandle | None = None
         self._warned: set[int] = set()
         self._uncommitted = False
+        self._read_after_ms = 0
 
     @property
     def _now_ms(self) -> int:
@@ -122,7 +129,7 @@ class TransactionShard:
         """Replay the partition, and continue what was decided and not carried out (rule 6)."""
         partition = self.partition
         try:
-            await self._host.when_safe(partition, partition.log.log_end_offset)
+            await self._when_committed()
             records = await self._host.in_thread(lambda: list(_records(partition)))
             due = self.registry.load(records, self._now_ms)
         except HeadraceError as error:
@@ -130,6 +137,25 @@ class TransactionShard:
             self._lose_after(error)
             return
         self.open(due)
+
+    async def _when_committed(self) -> None:
+        """Wait until every record of the log is committed, and say so when it takes long."""
+        partition = self.partition
+        warning = self._host.loop.call_later(_SLOW_LOAD_SECONDS, self._warn_of_wait)
+        try:
+            await self._host.when_safe(partition, partition.log.log_end_offset)
+        finally:
+            warning.cancel()
+
+    def _warn_of_wait(self) -> None:
+        partition = self.partition
+        log.warning(
+            "transactions_wait_for_replicas",
+            shard=str(partition.name),
+            isr=sorted(partition.state.isr),
+            high_watermark=partition.log.high_watermark,
+            log_end_offset=partition.log.log_end_offset,
+        )
 
     def open(self, due: Sequence[TransactionEffects] = ()) -> None:
         """Serve requests from now on."""
@@ -276,7 +302,11 @@ class TransactionShard:
         elsewhere = self._elsewhere(now)
         away = {name for found in elsewhere.values() for name in found}
         outcomes = {name: self._write_marker(markers, name) for name in now if name not in away}
-        unknown = [name for name, outcome in outcomes.items() if outcome is None]
+        unknown = [
+            name
+            for name, outcome in outcomes.items()
+            if outcome is None and not self._host.controller.knows(name)
+        ]
 
         def go_on(failure: HeadraceError | None) -> None:
             if self.lost:
@@ -298,7 +328,7 @@ class TransactionShard:
             self._host.transaction_client.write_markers(leader, markers, found)
             for leader, found in elsewhere.items()
         ]
-        if unknown:
+        if unknown and self._host.clock.monotonic_ms() >= self._read_after_ms:
             asked.append(self._gone(unknown))
         if not asked:
             self._when_synced(markers.transactional_id, written, go_on)
@@ -322,8 +352,8 @@ class TransactionShard:
         """Return which of the partitions that this broker does not know exist no more (rule 3)."""
         try:
             topics = await self._host.controller.read_topics({name.topic for name in names})
-        except HeadraceError as error:
-            log.warning("topics_not_read", reason=str(error))
+        except HeadraceError:
+            self._read_after_ms = self._host.clock.monotonic_ms() + _STORE_BACKOFF_MS
             return {}
         return {
             name: name.topic not in topics

@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
+import structlog
+
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.membership.metadata_applier import MetadataApplier
 from headrace.broker.replica.topic_table import HostedTopic, TopicTable
@@ -24,7 +26,9 @@ from headrace.cluster.state import ClusterState
 from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicDefaults, TopicPlan, TopicToCreate
 from headrace.model.error import HeadraceError
-from headrace.model.ids import BrokerId
+from headrace.model.ids import BrokerId, TopicPartition
+
+log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
 
@@ -170,6 +174,12 @@ class ControllerClient:
             raise HeadraceError(f"cannot create {name}: {reason}")
         return topic
 
+    def knows(self, name: TopicPartition) -> bool:
+        """Return whether a partition exists, as far as this broker has read: it serves the topic,
+        or will. Another broker may have deleted it; then the watch event is on the way."""
+        topic = self._controller.state.topics.get(name.topic)
+        return topic is not None and 0 <= name.partition < len(topic.partitions)
+
     async def read_topics(self, names: Iterable[str]) -> dict[str, TopicRecord]:
         """Return those of the topics that exist, as the cluster's store has them now.
 
@@ -199,5 +209,9 @@ class ControllerClient:
             (names, _), self._reading = self._reading, None
             try:
                 return await loop.run_in_executor(self._thread, self._controller.read_topics, names)
+            except HeadraceError as error:
+                # Here: those who asked are many, and they all retry.
+                log.warning("topics_not_read", topics=len(names), reason=str(error))
+                raise
             finally:
                 await self._applier.apply(self._controller.take_changes())

@@ -18,7 +18,7 @@ from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.cluster.topic import PartitionRecord, TopicRecord
 from headrace.model.clock import Clock
-from headrace.model.ids import BrokerId, TopicPartition
+from headrace.model.ids import BrokerId, TopicId, TopicPartition
 from headrace.records.framing import load_kernel
 
 
@@ -31,8 +31,8 @@ class ShardCoordinator(Protocol):
     def unload(self, index: int) -> None:
         """Stop serving a shard: another broker leads its partition."""
 
-    def topics_deleted(self, names: set[str]) -> None:
-        """Forget what belongs to topics that were deleted."""
+    def topics_deleted(self, topics: Mapping[str, TopicId]) -> None:
+        """Forget what belongs to topics that were deleted: by their names, their ids."""
 
 
 class ReplicaRoles:
@@ -119,8 +119,9 @@ class ReplicaRoles:
                 self._stop_leading(topic, index)
                 self._stop_following(topic, index)
         if removed:
+            deleted = {name: record.topic_id for name, record in removed.items()}
             for coordinator in self._coordinators.values():
-                coordinator.topics_deleted(set(removed))
+                coordinator.topics_deleted(deleted)
         return list(removed.values())
 
     def offline_partitions(self) -> list[TopicPartition]:

@@ -269,7 +269,9 @@ def plan_execution(
 
     def begin() -> Any:
         if program.begin is not None:
-            return program.begin(spark, checkpoint=options.checkpoint, trigger=trigger)
+            return program.begin(
+                spark, checkpoint=options.checkpoint, trigger=trigger, metrics=metrics
+            )
         return start(
             current[0],
             spark,

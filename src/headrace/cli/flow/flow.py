@@ -103,7 +103,7 @@ def run(
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master.")] = None,
     deploy_mode: Annotated[
         DeployMode,
-        typer.Option(help="Where the driver runs: here, or in the cluster (only --master yarn)."),
+        typer.Option(help="Where the driver runs: here, or in the cluster (YARN, Kubernetes)."),
     ] = DeployMode.CLIENT,
     environment: Annotated[
         str | None,
@@ -202,7 +202,8 @@ def _submit(plan: Plan, given: ProgramArguments, options: Any, arguments: list[s
             master=options.master or "local[*]",
             arguments=["-b", given.brokers, *arguments],
             settings={key: value for key, value in plan.settings.items() if _is_spark(key)},
-            pairs=login | pairs,
+            login=login,
+            pairs=pairs,
         )
     )
 

@@ -71,7 +71,8 @@ class LoadedProgram:
     """A program that can run.
 
     Attributes:
-        begin: starts a program that starts itself, with a session, `checkpoint` and `trigger`.
+        begin: starts a program that starts itself, with a session, `checkpoint`, `trigger` and
+            `metrics`.
         brokers: the brokers it writes to, if the program names them.
     """
 

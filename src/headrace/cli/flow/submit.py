@@ -13,11 +13,18 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from headrace.cli.flow.pack import PYTHON, UNPACKED
+from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.flow.error import FlowError
 from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE
+from headrace.flow.plan.client_option import is_security_key
 from headrace.model.error import ConfigError
 
 _PAIRS = "pairs.properties"
+_KUBERNETES = "k8s://"
+_IMAGE = "spark.kubernetes.container.image"
+_LOGIN_FILE = f"spark.kubernetes.driverEnv.{CLIENT_CONFIG_VARIABLE}"
+# Where the recipe in docs/kubernetes.md puts the command line.
+_IMAGE_MAIN = "local:///opt/headrace/main.py"
 _ESCAPES = {ord(each): f"\\{each}" for each in "\\=:#"} | {
     ord(each): f"\\{letter}" for each, letter in zip("\n\r\t", "nrt", strict=True)
 }
@@ -29,11 +36,12 @@ class Submission:
     """What `spark-submit` is called with.
 
     Attributes:
-        program: as the user wrote it; a file is shipped and found by its name.
+        program: as the user wrote it; a file is found by its name in the cluster.
         arguments: of `headrace flow run`, after the program.
         settings: of Spark.
-        pairs: other settings and arguments of the program. They may hold a password, so they are
-            shipped in a file: a command line is seen by everyone on the machine.
+        login: settings of $HEADRACE_CLIENT_CONFIG.
+        pairs: other settings and arguments of the program. They may hold a password, too: a command
+            line is seen by everyone on the machine.
     """
 
     name: str
@@ -41,6 +49,7 @@ class Submission:
     master: str
     arguments: Sequence[str]
     settings: Mapping[str, str]
+    login: Mapping[str, str] = field(default_factory=dict)
     pairs: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, home: Path, folder: Path) -> list[str]:
@@ -53,11 +62,16 @@ class Submission:
         Raises:
             ConfigError: this master does not run drivers written in Python.
         """
-        if self.master != "yarn":
-            raise ConfigError(
-                f"--deploy-mode cluster is for --master yarn, not {self.master}: on Kubernetes run"
-                " this command without it in a pod; a standalone master runs no driver in Python"
-            )
+        if self.master == "yarn":
+            return self._on_yarn(home, folder)
+        if self.master.startswith(_KUBERNETES):
+            return self._on_kubernetes(home)
+        raise ConfigError(
+            f"--deploy-mode cluster is for --master yarn and k8s://, not {self.master}: a"
+            " standalone master runs no driver in Python"
+        )
+
+    def _on_yarn(self, home: Path, folder: Path) -> list[str]:
         program, files = self._shipped()
         settings = {
             # The driver has no home folder in its container.
@@ -65,15 +79,46 @@ class Submission:
             **self.settings,
         }
         arguments = list(self.arguments)
-        if self.pairs:
+        if pairs := {**self.login, **self.pairs}:
             arguments += ["--filter", _PAIRS]
-            files.append(str(_write_pairs(folder / _PAIRS, self.pairs)))
+            files.append(str(_write_pairs(folder / _PAIRS, pairs)))
+        shipped = ("--files", ",".join(files)) if files else ()
+        return self._words(home, settings, [*shipped, _main_file()], program, arguments)
+
+    def _on_kubernetes(self, home: Path) -> list[str]:
+        """Return the command for pods: the image has the program, a Secret has the login."""
+        if _IMAGE not in self.settings:
+            raise ConfigError(
+                f"say which image the pods run: -X {_IMAGE}=NAME (docs/kubernetes.md has a recipe)"
+            )
+        secret = next((key for key in self.pairs if is_security_key(key)), None)
+        if self.login and _LOGIN_FILE not in self.settings:
+            secret = f"${CLIENT_CONFIG_VARIABLE}"
+        if secret is not None:
+            raise ConfigError(
+                f"{secret} is not sent to Kubernetes, where everyone who may read pods would see"
+                " it: put a client.properties into a Secret, and say"
+                " -X spark.kubernetes.driver.secrets.SECRET=/etc/headrace"
+                f" -X {_LOGIN_FILE}=/etc/headrace/client.properties"
+            )
+        program, _ = self._shipped()
+        settings = {f"spark.kubernetes.driverEnv.{FOLDER_VARIABLE}": "/tmp/flows", **self.settings}  # noqa: S108
+        pairs = [word for key, text in self.pairs.items() for word in ("-X", f"{key}={text}")]
+        return self._words(home, settings, [_IMAGE_MAIN], program, [*self.arguments, *pairs])
+
+    def _words(
+        self,
+        home: Path,
+        settings: Mapping[str, str],
+        main: Sequence[str],
+        program: str,
+        arguments: Sequence[str],
+    ) -> list[str]:
         return [
             str(home / "bin" / "spark-submit"),
             *("--master", self.master, "--deploy-mode", "cluster", "--name", self.name),
             *(word for key, value in settings.items() for word in ("--conf", f"{key}={value}")),
-            *(("--files", ",".join(files)) if files else ()),
-            _main_file(),
+            *main,
             *("flow", "run", program, "--verbose", *arguments),
         ]
 

@@ -47,15 +47,21 @@ class LogDirAdmin:
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
 
-    def describe(self, brokers: Iterable[int]) -> list[LogDir]:
-        """Return the log directories of these brokers, each with its logs.
+    def describe(
+        self, brokers: Iterable[int], partition: TopicPartition | None = None
+    ) -> list[LogDir]:
+        """Return the log directories of these brokers, each with its logs, or with that of one
+        partition.
 
         Raises:
             ClientError: a broker does not answer, or refuses.
         """
+        topics = None
+        if partition is not None:
+            topics = [{"topic": partition.topic, "partitions": [partition.partition]}]
         found = []
         for broker in brokers:
-            answer = self._pool.node(broker).call(ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
+            answer = self._pool.node(broker).call(ApiKey.DESCRIBE_LOG_DIRS, {"topics": topics})
             error = error_of(getattr(answer, "error_code", ErrorCode.none))
             if error is not None:
                 raise error

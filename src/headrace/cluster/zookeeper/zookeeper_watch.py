@@ -111,13 +111,9 @@ class ZooKeeperWatch:
 
         Those that are gone by then are reported, though the watch has never seen them.
         """
-        unseen = []
-        for path in paths:
-            kind = self._kinds.get(path.split("/")[1])
-            if kind is not None and path not in kind.seen:
-                unseen.append(path)
-        if unseen:
-            self._work.put(lambda: self._read_shown(unseen))
+        watched = [path for path in paths if path.split("/")[1] in self._kinds]
+        if watched:
+            self._work.put(lambda: self._read_shown(watched))
 
     def watch_session(self, watcher: SessionWatcher) -> None:
         with self._lock:
@@ -243,16 +239,14 @@ class ZooKeeperWatch:
             self._compare(path, answer, quiet=quiet)
 
     def _read_shown(self, paths: list[str]) -> None:
-        # Kept until they are read: if that fails, everything is read again.
+        unseen = []
         for path in paths:
             kind = self._kinds[path.split("/")[1]]
             if path not in kind.seen:
+                # Kept until it is read: if that fails, everything is read again.
                 kind.shown.add(path)
-        asked = [
-            (path, self._client.get_async(path, watch=self._node_fired))
-            for path in paths
-            if path in self._kinds[path.split("/")[1]].shown
-        ]
+                unseen.append(path)
+        asked = [(path, self._client.get_async(path, watch=self._node_fired)) for path in unseen]
         for path, answer in asked:
             self._compare(path, answer)
 

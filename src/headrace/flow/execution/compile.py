@@ -1,6 +1,7 @@
 """A plan as one Spark DataFrame, stage after stage."""
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from headrace.flow.runtime.aggregate_stage import AggregateTail
 from headrace.flow.runtime.outlet import CHUNK_DDL
 from headrace.flow.runtime.plan_run import PlanRun
 from headrace.flow.runtime.report import ReportAddress
+from headrace.flow.runtime.spout_offset import MessageId
 from headrace.flow.runtime.stage_map import BoltStage, SpoutStage
 
 
@@ -30,13 +32,19 @@ class Compiled:
 
 
 def compile_plan(
-    plan: Plan, spark: Any, *, streaming: bool, report_to: ReportAddress | None = None
+    plan: Plan,
+    spark: Any,
+    *,
+    streaming: bool,
+    report_to: ReportAddress | None = None,
+    failed: Mapping[str, tuple[MessageId, ...]] | None = None,
 ) -> Compiled:
     """Return what Spark runs for a plan.
 
     Args:
         streaming: as a stream, or as a batch over the records there are.
         report_to: where tasks send what they have counted.
+        failed: ids of tuples that an earlier process did not finish, by spout.
 
     Raises:
         FlowError: the plan has a mistake.
@@ -46,7 +54,14 @@ def compile_plan(
     plan_run = PlanRun(plan, layout, uuid.uuid4().hex, report_to)
 
     def spout(name: str, stage: Any, output_ddl: str) -> Any:
-        work = plan_run.component(name).work.in_group(group_of(plan.name))
+        component = plan_run.component(name)
+        work = component.work.in_group(group_of(plan.name)).bound(
+            plan.name,
+            name,
+            parallelism=component.parallelism,
+            settings=plan.settings,
+            failed=(failed or {}).get(name, ()),
+        )
         return work.staged(
             spark,
             stage,

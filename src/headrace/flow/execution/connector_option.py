@@ -11,6 +11,7 @@ import copy
 from dataclasses import replace
 from typing import Any, Final
 
+from headrace.flow.execution.unfinished_spout import has_python_spout
 from headrace.flow.plan.client_option import client_options, without_java
 from headrace.flow.plan.grouping import PartialKey
 from headrace.flow.plan.plan import Kind, Latency, Plan, PlanComponent
@@ -47,12 +48,14 @@ def replay_may_differ(plan: Plan) -> bool:
     """Return whether a batch that is done again may write another number of records.
 
     A tuple may raise the second time only, tasks may be divided otherwise and report other figures,
-    `partial_key` may choose the other task, and what depends on the clock sees another time.
+    `partial_key` may choose the other task, and what depends on the clock sees another time. A
+    spout in Python emits the tuples of the batch again in a later one.
     """
     components = plan.components.values()
     return (
         plan.dead_letters is not None
         or METRICS_TOPIC in plan.settings
+        or has_python_spout(plan)
         or any(each.tick_seconds is not None for each in components)
         or any(isinstance(each.grouping, PartialKey) for one in components for each in one.inputs)
     )

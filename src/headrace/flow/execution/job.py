@@ -12,6 +12,7 @@ from headrace.flow.execution.connector_option import sink_options, with_source_o
 from headrace.flow.execution.realtime import start_realtime
 from headrace.flow.execution.session_tuning import tuned
 from headrace.flow.execution.skip_unfinished import skip_unfinished
+from headrace.flow.execution.unfinished_spout import fail_unfinished, has_python_spout
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.plan.client_option import with_login
@@ -67,10 +68,13 @@ def start(
         if metrics is not None:
             report_to = metrics.listen(*driver_addresses(spark.sparkContext.getConf()))
         with tuned(spark, {**plan.settings, **_ending(plan, trigger)}, store):
-            compiled = compile_plan(audited(plan), spark, streaming=True, report_to=report_to)
             if plan.guarantee is Guarantee.AT_MOST_ONCE:
                 stateful = any(each.stateful for each in stage_layout(plan).stages)
                 skip_unfinished(store, stateful=stateful)
+            failed = fail_unfinished(store) if has_python_spout(plan) else {}
+            compiled = compile_plan(
+                audited(plan), spark, streaming=True, report_to=report_to, failed=failed
+            )
             query = _start_query(plan, spark, compiled, brokers, location, trigger)
     if metrics is not None:
         metrics.serve_query(plan.name, lambda: query.lastProgress)

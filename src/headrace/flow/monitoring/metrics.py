@@ -222,6 +222,8 @@ def _offsets(reported: Any) -> dict[str, dict[str, int]] | None:
         topics = json.loads(reported) if isinstance(reported, str) else reported
     except ValueError:
         return None
+    if isinstance(topics, dict) and isinstance(topics.get("emitted"), int):
+        return {"": {"": topics["emitted"]}}  # of a Python spout
     if not isinstance(topics, dict) or not all(isinstance(each, dict) for each in topics.values()):
         return None
     return topics

@@ -115,9 +115,10 @@ def _check_pickles(component: PlanComponent) -> None:
     if problem is None:
         return
     where = _culprit(component.work)
+    made_in = "open" if component.kind is Kind.SPOUT else "prepare"
     raise FlowError(
         f"{component.name} cannot be sent to Spark's workers: {where or 'it'} does not pickle"
-        f" ({problem}); make it in prepare() instead"
+        f" ({problem}); make it in {made_in}() instead"
     )
 
 

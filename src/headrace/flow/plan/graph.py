@@ -143,7 +143,7 @@ def _what(work: Any) -> str:
     topics = getattr(work, "topics", None) or getattr(work, "topic", None)
     if topics:
         return topics if isinstance(topics, str) else ", ".join(map(str, topics))
-    for inner in ("bolt", "function", "aggregate"):
+    for inner in ("bolt", "function", "aggregate", "spout"):
         wrapped = getattr(work, inner, None)
         if wrapped is not None:
             return str(getattr(wrapped, "__qualname__", type(wrapped).__name__))

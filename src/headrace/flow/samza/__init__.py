@@ -1,4 +1,4 @@
-"""Jobs for Samza users: a `StreamTask` per input partition, stores, a `.properties` file.
+"""Jobs for Samza users: a `StreamTask` per input partition, or a `StreamApplication` of operators.
 
 A name is loaded on first use.
 
@@ -17,6 +17,14 @@ A name is loaded on first use.
     Context                    A task's configuration and stores.
     KeyValueStore              A task's store.
     Serde                      Base class of serdes.
+    StreamApplication          Base class of applications: `describe` declares operators.
+    ApplicationDescriptor      Gives an application its inputs, outputs and tables.
+    MessageStream              Messages of an application; its methods add operators.
+    OutputStream               A topic that an application sends to.
+    Table                      A table that an application joins with.
+    KV                         A message with a key.
+    Windows                    Makes windows.
+    WindowPane                 What a window emits.
 
 Example:
     from headrace.flow.samza import OutgoingMessageEnvelope, StreamTask
@@ -31,24 +39,39 @@ from typing import TYPE_CHECKING
 from headrace.model.lazy_import import lazy_names
 
 __all__ = [
+    "KV",
+    "ApplicationDescriptor",
     "ClosableTask",
     "Context",
     "IncomingMessageEnvelope",
     "InitableTask",
     "KeyValueStore",
     "MessageCollector",
+    "MessageStream",
     "OutgoingMessageEnvelope",
+    "OutputStream",
     "RequestScope",
     "SamzaJob",
     "Serde",
+    "StreamApplication",
     "StreamTask",
     "SystemStream",
+    "Table",
     "TaskCoordinator",
+    "WindowPane",
     "WindowableTask",
+    "Windows",
     "load",
 ]
 
 if TYPE_CHECKING:
+    from headrace.flow.samza.application.message import KV
+    from headrace.flow.samza.application.message_stream import MessageStream, OutputStream, Table
+    from headrace.flow.samza.application.stream_application import (
+        ApplicationDescriptor,
+        StreamApplication,
+    )
+    from headrace.flow.samza.application.window import WindowPane, Windows
     from headrace.flow.samza.collector import MessageCollector
     from headrace.flow.samza.context import Context
     from headrace.flow.samza.coordinator import RequestScope, TaskCoordinator
@@ -65,6 +88,14 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "WindowPane": "headrace.flow.samza.application.window",
+            "Windows": "headrace.flow.samza.application.window",
+            "KV": "headrace.flow.samza.application.message",
+            "Table": "headrace.flow.samza.application.message_stream",
+            "OutputStream": "headrace.flow.samza.application.message_stream",
+            "MessageStream": "headrace.flow.samza.application.message_stream",
+            "ApplicationDescriptor": "headrace.flow.samza.application.stream_application",
+            "StreamApplication": "headrace.flow.samza.application.stream_application",
             "ClosableTask": "headrace.flow.samza.task",
             "Context": "headrace.flow.samza.context",
             "IncomingMessageEnvelope": "headrace.flow.samza.envelope",

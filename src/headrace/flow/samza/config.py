@@ -9,7 +9,13 @@ from headrace.client.java_option import from_java
 from headrace.client.settings import CLIENT_CONFIG
 from headrace.flow.plan.plan import Guarantee
 from headrace.flow.plan.setting import setting_problem
-from headrace.flow.samza.config_key import check_keys, nearest
+from headrace.flow.samza.application.stream_application import (
+    Application,
+    Description,
+    StreamApplication,
+    describe,
+)
+from headrace.flow.samza.config_key import check_application_keys, check_keys, nearest
 from headrace.flow.samza.envelope import SystemStream
 from headrace.flow.samza.key_texts import KeyTexts
 from headrace.flow.samza.python_class import load_class
@@ -55,12 +61,15 @@ class JobConfig:
         consumer: Kafka's own keys for reading, by system.
         serdes: of keys and messages, by `system.topic`, or by `system` for other streams.
         target: the system that the job writes to.
+        task: the class of its tasks; None if it has an application.
+        intermediate: the number of tasks behind `partition_by`; None: as many as before.
         texts: all keys and values of the file, for the task.
     """
 
     name: str
     id: str
-    task: type[StreamTask]
+    task: type[StreamTask] | None
+    application: Application | None
     inputs: tuple[InputStream, ...]
     stores: tuple[StoreSpec, ...]
     brokers: Mapping[str, str]
@@ -70,6 +79,7 @@ class JobConfig:
     target: str
     window_ms: int | None
     containers: int | None
+    intermediate: int | None
     checkpoint_system: str | None
     checkpoint_replicas: int
     drop_unreadable: bool
@@ -107,9 +117,10 @@ class _ConfigReader(KeyTexts):
     def config(self) -> JobConfig:
         name = self.get("job.name", "app.name") or self.need("job.name", "page-views")
         self._check_grouper()
-        task = self._task()
+        described = self._described()
+        task = self._task() if described is None else None
         window_ms = self.number("task.window.ms", -1, -1)
-        if window_ms > 0 and not issubclass(task, WindowableTask):
+        if window_ms > 0 and task is not None and not issubclass(task, WindowableTask):
             raise ConfigError(
                 f"task.window.ms is set, but {task.__name__} is no WindowableTask: derive it from"
                 " that, or leave the key out"
@@ -126,25 +137,28 @@ class _ConfigReader(KeyTexts):
             if problem is not None:
                 raise ConfigError(f"headrace.{key}: {problem}")
         containers = self.number("job.container.count", 0, 1) or None
-        inputs = (*self._inputs(), *self._broadcasts())
+        inputs = (*self._inputs(described), *self._broadcasts())
         streams = [each.stream for each in inputs]
         for each in streams:
             if streams.count(each) > 1:
                 raise ConfigError(f"{each} is an input twice: name it once")
         stores = tuple(self._store(each) for each in self._store_names())
+        application = None if described is None else self._application(described)
         return JobConfig(
             name=name,
             id=self.get("job.id", "app.id") or "1",
             task=task,
+            application=application,
             inputs=inputs,
             stores=stores,
             brokers=self._systems,
             consumer={each: self._consumer(each) for each in self._systems},
             producer={each: self._producer(each) for each in self._systems},
             serdes=self._all_serdes(),
-            target=self._target(inputs, stores),
+            target=self._target(inputs, stores, application),
             window_ms=window_ms if window_ms > 0 else None,
             containers=containers,
+            intermediate=self.number("job.intermediate.stream.partitions", 0, 1) or None,
             checkpoint_system=self._checkpoint_system(),
             checkpoint_replicas=self.number("task.checkpoint.replication.factor", -1, -1),
             drop_unreadable=self.flag("task.drop.deserialization.errors"),
@@ -171,13 +185,20 @@ class _ConfigReader(KeyTexts):
             serdes[str(stream)] = self._stream_serdes(stream, named)
         return serdes
 
-    def _target(self, inputs: tuple[InputStream, ...], stores: tuple[StoreSpec, ...]) -> str:
+    def _target(
+        self,
+        inputs: tuple[InputStream, ...],
+        stores: tuple[StoreSpec, ...],
+        application: Application | None,
+    ) -> str:
         """Return the system that the job writes to.
 
         A batch is one transaction of one cluster, so there is only one.
         """
         changelogs = [(f"stores.{each.name}.changelog", each.changelog) for each in stores]
         written = [(key, each.system) for key, each in changelogs if each is not None]
+        if application is not None:
+            written += [(f"the output {each}", each.system) for each in application.outputs]
         checkpoint = self._checkpoint_system()
         if checkpoint is not None:
             written.insert(0, ("task.checkpoint.system", checkpoint))
@@ -260,9 +281,29 @@ class _ConfigReader(KeyTexts):
                 " GroupByPartitionFactory; leave the key out"
             )
 
+    def _described(self) -> Description | None:
+        """Return what the application declares; None if the job is a task.
+
+        A Java class beside a task of Python is what a file of Samza's still has: it has no effect.
+        """
+        written = self.get("app.class")
+        if written is None or (":" not in written and self.get("task.class")):
+            return None
+        kind = load_class("app.class", written, self._folder)
+        if not issubclass(kind, StreamApplication):
+            raise ConfigError(
+                f"app.class is {written}, which is no StreamApplication: derive it from one"
+            )
+        check_application_keys(self.texts)
+        return describe(kind, dict(self.texts))
+
+    def _application(self, description: Description) -> Application:
+        names = (*description.inputs, *description.outputs)
+        return description.resolved(
+            {each: self._stream(each, f"{description.kind.__name__}.describe")[0] for each in names}
+        )
+
     def _task(self) -> type[StreamTask]:
-        if self.get("app.class") and not self.get("task.class"):
-            raise ConfigError("app.class cannot run here: write a task, task.class=module:Class")
         written = self.need("task.class", "my_tasks:CountViews")
         task = load_class("task.class", written, self._folder)
         if not issubclass(task, StreamTask):
@@ -271,7 +312,10 @@ class _ConfigReader(KeyTexts):
             )
         return task
 
-    def _inputs(self) -> list[InputStream]:
+    def _inputs(self, described: Description | None) -> list[InputStream]:
+        if described is not None:
+            who = f"{described.kind.__name__}.describe"
+            return [self._input(each, who) for each in described.inputs]
         return [self._input(each) for each in _names(self.need("task.inputs", "kafka.views"))]
 
     def _broadcasts(self) -> list[InputStream]:

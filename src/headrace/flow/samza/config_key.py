@@ -6,7 +6,7 @@ finds it in `context.config`.
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -36,6 +36,7 @@ KEYS = (
     SamzaKey("job.container.count", "In how many Spark tasks the tasks run."),
     SamzaKey("job.default.system", "The system of streams that name none."),
     SamzaKey("job.changelog.system", "The system of changelogs that name none."),
+    SamzaKey("job.intermediate.stream.partitions", "How many tasks are behind partition_by."),
     SamzaKey("job.systemstreampartition.grouper.factory", "GroupByPartition alone."),
     SamzaKey("job.factory.class", "Spark runs the job.", used=False),
     SamzaKey("job.config.*", "Where Samza finds this file.", used=False),
@@ -99,13 +100,27 @@ KEYS = (
     SamzaKey("headrace.sink.*", "How outputs are written: a plan's settings, sink.*."),
     SamzaKey("headrace.spark.*", "Spark's own settings, spark.*."),
     SamzaKey("app.name", "Another name for job.name."),
-    SamzaKey("app.class", "Samza's high level programs, which cannot run here.", used=False),
+    SamzaKey("app.class", "The application, as module:Class, in place of task.class."),
     SamzaKey("app.id", "Another name for job.id."),
+    SamzaKey("app.runner.class", "Spark runs the application.", used=False),
+    SamzaKey("app.mode", "Spark runs the application.", used=False),
 )
 
 # Families of keys for parts of Samza that are not here. They have no effect, so that a job's file
 # needs no change.
 _FOREIGN = ("yarn", "cluster-manager", "metrics", "processor")
+# Keys for tasks, and what an application has instead.
+_OF_TASKS = {
+    "task.class": "app.class is what runs; leave out one of the two",
+    "task.inputs": "the application names its inputs itself, with app.input_stream",
+    "task.broadcast.inputs": "write .broadcast() behind app.input_stream",
+    "task.checkpoint.factory": (
+        "windows, tables and offsets of an application are in Spark's checkpoint, together; leave"
+        " the key out"
+    ),
+    "task.checkpoint.system": "offsets of an application are in Spark's checkpoint",
+    "stores.": "an application keeps windows, joins and tables (app.table) without stores",
+}
 _WORDS = ("job", "task", "systems", "streams", "stores", "serializers", "headrace", "app")
 
 
@@ -126,6 +141,19 @@ def check_keys(keys: Iterable[str]) -> None:
                 guess = key.replace(first, near[0], 1)
                 known = guess if find(guess) else nearest(guess)
                 raise ConfigError(f"{key} is no key of a job; did you mean {known}?")
+
+
+def check_application_keys(texts: Mapping[str, str]) -> None:
+    """Refuse a key that is for tasks, in a job that has an application.
+
+    Raises:
+        ConfigError: saying what an application has instead.
+    """
+    for key, text in texts.items():
+        for begin, instead in _OF_TASKS.items():
+            same = key.startswith(begin) if begin.endswith(".") else key == begin
+            if same and text.strip():
+                raise ConfigError(f"{key} is for tasks, but app.class is set: {instead}")
 
 
 def find(key: str) -> SamzaKey | None:

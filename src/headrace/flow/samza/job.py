@@ -20,17 +20,21 @@ from headrace.client.settings import CLIENT_CONFIG
 from headrace.config.properties import read_properties
 from headrace.flow.error import FlowError
 from headrace.flow.execution.job import start
+from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.client_option import KAFKA, client_of
 from headrace.flow.plan.grouping import All, Custom, Shuffle
 from headrace.flow.plan.plan import DEFAULT_STREAM, Input, Kind, Plan, PlanComponent
+from headrace.flow.plan.stage import stage_layout
 from headrace.flow.runtime.record import RECORD_FIELDS
+from headrace.flow.samza.application.component import ApplicationPlan
 from headrace.flow.samza.changelog import ChangelogRestore
 from headrace.flow.samza.checkpoint_start import CheckpointStart
 from headrace.flow.samza.config import InputStream, JobConfig, read_config
+from headrace.flow.samza.input_record import choose_task, spout_name
 from headrace.flow.samza.job_topic import JobTopics
 from headrace.flow.samza.record_sink import RecordSink
 from headrace.flow.samza.shutdown import watch_shutdown
-from headrace.flow.samza.task_work import ControlTopics, TaskWork, choose_task, spout_name
+from headrace.flow.samza.task_work import ControlTopics, TaskWork
 from headrace.flow.storage.file_store import FileStore
 from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.flow.storage.location import Location
@@ -38,6 +42,7 @@ from headrace.flow.storm.spout import RECORD_COLUMNS, TopicSpout
 
 _COMPACTED = {"cleanup.policy": "compact"}
 _MAX_TASKS = 10_000
+_TOPICS = "topics"
 
 
 def load(source: str | Path | Mapping[str, str]) -> "SamzaJob":
@@ -96,6 +101,7 @@ class SamzaJob:
         *,
         checkpoint: str | Path | Location,
         trigger: dict[str, Any] | None = None,
+        metrics: MetricsServer | None = None,
     ) -> Any:
         """Start the job, or continue from its checkpoint, and return Spark's query.
 
@@ -103,6 +109,7 @@ class SamzaJob:
 
         Args:
             checkpoint: a folder, as a path or as a URI such as hdfs://host/views.
+            metrics: serves the figures of the run from now on. The caller closes it.
 
         Raises:
             FlowError: an input is missing, a topic cannot be created, or executors on other
@@ -117,15 +124,23 @@ class SamzaJob:
         topics = JobTopics(self._client(self.config.target))
         tasks = _tasks(self.config, partitions)
         topics.ensure(self._own_topics(tasks))
-        began = self._checkpoint_start(store, topics)
+        began = self._checkpoint_start(store, topics, partitions)
         restore = ChangelogRestore(
             client=self._client(self.config.target),
             topics=self._changelogs,
             ends=began.changelog_ends,
         )
         plan = self._plan(partitions, replace(control, restore=restore), began)
+        began.check_tasks(self._state_tasks(plan))
         earlier_end = topics.ends(self._coordinator_topic).get(0, 0)
-        query = start(plan, spark, brokers=self.brokers, checkpoint=location, trigger=trigger)
+        query = start(
+            plan,
+            spark,
+            brokers=self.brokers,
+            checkpoint=location,
+            trigger=trigger,
+            metrics=metrics,
+        )
         watch_shutdown(
             query,
             self._client(self.config.target),
@@ -136,15 +151,17 @@ class SamzaJob:
         return query
 
     def create_inputs(self) -> None:
-        """Create the inputs that are missing, with their brokers' default number of partitions.
+        """Create the inputs that are missing, with their brokers' default number of partitions, and
+        so the outputs of an application; a task names its outputs only when it sends.
 
         Raises:
             FlowError: a broker refuses.
         """
         for system in self.config.brokers:
-            names = [
-                each.stream.stream for each in self.config.inputs if each.stream.system == system
-            ]
+            application = self.config.application
+            outputs = () if application is None else application.outputs
+            streams = (*(each.stream for each in self.config.inputs), *outputs)
+            names = dict.fromkeys(each.stream for each in streams if each.system == system)
             JobTopics(self._client(system)).ensure(NewTopic(name) for name in names)
 
     @property
@@ -183,7 +200,15 @@ class SamzaJob:
         ]
         return topics
 
-    def _checkpoint_start(self, checkpoint: FileStore, topics: JobTopics) -> CheckpointStart:
+    def _state_tasks(self, plan: Plan) -> dict[str, int]:
+        """Return the tasks of each component of an application that has slots, in their order."""
+        if self.config.application is None:
+            return {}
+        return {name: len(slots) for name, slots in stage_layout(plan).slots.items()}
+
+    def _checkpoint_start(
+        self, checkpoint: FileStore, topics: JobTopics, partitions: dict[str, int]
+    ) -> CheckpointStart:
         written = CheckpointStart.read(checkpoint)
         if written is not None:
             return written
@@ -197,6 +222,7 @@ class SamzaJob:
                 offsets={}
                 if self._checkpoint_topic is None
                 else _offsets(topics.records(self._checkpoint_topic)),
+                tasks=self._state_tasks(self._plan(partitions, ControlTopics(), began)),
             )
         began.write(checkpoint)
         return began
@@ -222,28 +248,22 @@ class SamzaJob:
         self, partitions: dict[str, int], control: ControlTopics, began: CheckpointStart
     ) -> Plan:
         config = self.config
-        components: dict[str, PlanComponent] = {}
-        inputs = []
-        for name, streams in _spouts(config).items():
-            spout = self._spout(streams, partitions, began)
-            components[name] = PlanComponent(
-                name, Kind.SPOUT, spout, {DEFAULT_STREAM: spout.fields}
-            )
-            grouping = Custom(choose_task) if streams[0].broadcast is None else All()
-            inputs.append(Input(name, DEFAULT_STREAM, grouping))
-        task = config.task.__name__
-        components[task] = PlanComponent(
-            name=task,
-            kind=Kind.BOLT,
-            work=TaskWork(config, control),
-            outputs={DEFAULT_STREAM: RECORD_FIELDS},
-            inputs=tuple(inputs),
-            parallelism=_tasks(config, partitions),
-            stateful=True,
-            tick_seconds=None if config.window_ms is None else config.window_ms / 1_000,
-        )
-        sent = Input(task, DEFAULT_STREAM, Shuffle())
-        components["topics"] = PlanComponent("topics", Kind.SINK, RecordSink(), inputs=(sent,))
+        components = self._inputs(partitions, began)
+        if config.application is None:
+            done = self._task_component(list(components), partitions, control)
+        else:
+            levels = ApplicationPlan(config, partitions, began.tasks, control.coordinator)
+            read = Custom(choose_task) if levels.reads_in_tasks() else Shuffle()
+            done = levels.components(Input(each, DEFAULT_STREAM, read) for each in components)
+        for name, component in done.items():
+            if name in (*components, _TOPICS):
+                raise FlowError(f"{config.name} has a part called {name} already: rename yours")
+            components[name] = component
+        for at, name in enumerate(reversed(done)):
+            # One sink each: it runs where its records are made.
+            sink = _TOPICS if at == 0 else f"{_TOPICS}-{name}"
+            sent = (Input(name, DEFAULT_STREAM, Shuffle()),)
+            components[sink] = PlanComponent(sink, Kind.SINK, RecordSink(), inputs=sent)
         target = {**config.consumer[config.target], **config.producer[config.target]}
         login = {key: text for key, text in target.items() if key in CLIENT_CONFIG}
         settings = {**config.settings, **{f"{KAFKA}{key}": text for key, text in login.items()}}
@@ -257,6 +277,38 @@ class SamzaJob:
             retries=config.retries,
             settings=settings,
         )
+
+    def _inputs(
+        self, partitions: dict[str, int], began: CheckpointStart
+    ) -> dict[str, PlanComponent]:
+        components = {}
+        for name, streams in _spouts(self.config).items():
+            spout = self._spout(streams, partitions, began)
+            outputs = {DEFAULT_STREAM: spout.fields}
+            components[name] = PlanComponent(name, Kind.SPOUT, spout, outputs)
+        return components
+
+    def _task_component(
+        self, spouts: list[str], partitions: dict[str, int], control: ControlTopics
+    ) -> dict[str, PlanComponent]:
+        config = self.config
+        assert config.task is not None
+        shared = {spout_name(each, broadcast=True) for each in config.brokers}
+        inputs = tuple(
+            Input(each, DEFAULT_STREAM, All() if each in shared else Custom(choose_task))
+            for each in spouts
+        )
+        component = PlanComponent(
+            name=config.task.__name__,
+            kind=Kind.BOLT,
+            work=TaskWork(config, control),
+            outputs={DEFAULT_STREAM: RECORD_FIELDS},
+            inputs=inputs,
+            parallelism=_tasks(config, partitions),
+            stateful=True,
+            tick_seconds=None if config.window_ms is None else config.window_ms / 1_000,
+        )
+        return {component.name: component}
 
     def _spout(
         self, streams: list[InputStream], partitions: dict[str, int], began: CheckpointStart

@@ -10,7 +10,7 @@ Rule 3: outputs, changelogs and offsets must agree. They leave in the same call,
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,12 +22,14 @@ from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
 from headrace.flow.samza.attribute import VERSION, TaskAttributes
 from headrace.flow.samza.changelog import ChangelogRestore, restore
 from headrace.flow.samza.collector import MessageCollector, SentRecords
-from headrace.flow.samza.config import InputStream, JobConfig
+from headrace.flow.samza.config import JobConfig
 from headrace.flow.samza.context import Context
 from headrace.flow.samza.coordinator import TaskCoordinator
-from headrace.flow.samza.envelope import IncomingMessageEnvelope, SystemStream
-from headrace.flow.samza.serde import Serde
+from headrace.flow.samza.envelope import IncomingMessageEnvelope
+from headrace.flow.samza.input_record import new_partition, rank, read_pair, system_of
+from headrace.flow.samza.shutdown_request import shutdown_request
 from headrace.flow.samza.store import KeyValueStore
+from headrace.flow.samza.stream_serde import StreamSerdes
 from headrace.flow.samza.task import ClosableTask, InitableTask, StreamTask, WindowableTask
 
 _ORDER = ("offset", "partition")
@@ -50,11 +52,17 @@ class ControlTopics:
 
 
 class TaskWork(Work):
-    """Runs one task in one process; see `Work`."""
+    """Runs one task in one process; see `Work`.
+
+    Attributes:
+        bolt: the user's class, which the graph of the flow names.
+    """
 
     stateful = True
 
     def __init__(self, config: JobConfig, control: ControlTopics) -> None:
+        assert config.task is not None
+        self.bolt = config.task
         self._config = config
         self._control = control
         self._inputs = {str(each.stream): each for each in config.inputs}
@@ -138,21 +146,15 @@ class TaskWork(Work):
             stream = self._inputs[f"{system_of(system)}.{topic}"]
             if stream.broadcast is None:
                 if partition != task:
-                    raise _new_partition(partition, task + 1)
+                    raise new_partition(partition, task + 1)
             elif partition not in stream.broadcast:
                 continue
             try:
-                read_key, read_value = (
-                    _read(stream.key_serde, key),
-                    _read(stream.message_serde, value),
-                )
-            except Exception as error:
+                read_key, read_value = read_pair(stream, key, value, f"{partition}/{offset}")
+            except ValueError:
                 if self._config.drop_unreadable:
                     continue
-                raise ValueError(
-                    f"{stream.stream} has a message at {partition}/{offset} that its serde cannot"
-                    f" read: {error}"
-                ) from error
+                raise
             yield (
                 row,
                 IncomingMessageEnvelope(
@@ -169,7 +171,7 @@ class TaskWork(Work):
     def _order(self, batch: pa.RecordBatch, system: str) -> "np.ndarray[Any, Any]":
         topics = batch.column("topic").dictionary_encode()
         names = topics.dictionary.to_pylist()
-        ranked = sorted(names, key=lambda each: _rank(self._inputs[f"{system_of(system)}.{each}"]))
+        ranked = sorted(names, key=lambda each: rank(self._inputs[f"{system_of(system)}.{each}"]))
         ranks = np.array([ranked.index(each) for each in names], dtype=np.int64)
         by_topic = ranks[topics.indices.to_numpy(zero_copy_only=False)]
         keys = [batch.column(each).to_numpy(zero_copy_only=False) for each in _ORDER]
@@ -180,6 +182,7 @@ class _Live:
     """The user's object in this process, its stores and its attributes."""
 
     def __init__(self, config: JobConfig, task: int) -> None:
+        assert config.task is not None
         self.task: StreamTask = config.task()
         self.stores = {
             each.name: KeyValueStore(
@@ -198,8 +201,9 @@ class _Call:
     ) -> None:
         self.task = live.task
         self.sent = SentRecords()
-        serdes: Callable[[SystemStream], tuple[Serde, Serde]] = _Serdes(config)
-        self.collector = MessageCollector(self.sent, serdes, dropping=config.drop_unwritable)
+        self.collector = MessageCollector(
+            self.sent, StreamSerdes(config), dropping=config.drop_unwritable
+        )
         self.coordinator = TaskCoordinator()
         self._live = live
         self._config = config
@@ -234,65 +238,5 @@ class _Call:
             self.sent.add(self._control.checkpoint, key_.encode(), value_.encode(), 0, row)
         scope = self.coordinator.shutdown_scope
         if scope is not None and self._control.coordinator is not None:
-            request = json.dumps({"task": task, "shutdown": scope.value})
-            self.sent.add(self._control.coordinator, name.encode(), request.encode(), 0, row)
-
-
-class _Serdes:
-    """The serdes of a stream that a task writes to."""
-
-    def __init__(self, config: JobConfig) -> None:
-        self._config = config
-        self._known: dict[SystemStream, tuple[Serde, Serde]] = {}
-
-    def __call__(self, stream: SystemStream) -> tuple[Serde, Serde]:
-        serdes = self._known.get(stream)
-        if serdes is None:
-            serdes = self._known[stream] = self._find(stream)
-        return serdes
-
-    def _find(self, stream: SystemStream) -> tuple[Serde, Serde]:
-        brokers = self._config.brokers
-        if stream.system not in brokers:
-            raise Unrecoverable(
-                f"a message was sent to {stream}, but there is no system {stream.system!r}: there"
-                f" are {', '.join(brokers)}"
-            )
-        if brokers[stream.system] != brokers[self._config.target]:
-            raise Unrecoverable(
-                f"a message was sent to {stream}, but the job writes to {self._config.target}: what"
-                " a batch writes is one transaction of one cluster; use a mirror"
-            )
-        serdes = self._config.serdes
-        return serdes.get(str(stream)) or serdes[stream.system]
-
-
-def spout_name(system: str, *, broadcast: bool = False) -> str:
-    return f"{system}-broadcast" if broadcast else f"{system}-inputs"
-
-
-def system_of(spout: str) -> str:
-    return spout.rpartition("-")[0]
-
-
-def choose_task(batch: pa.RecordBatch, tasks: int) -> Any:
-    """Return the task of each message: the number of its partition."""
-    partitions = batch.column("partition").to_numpy(zero_copy_only=False)
-    if len(partitions) and partitions.max() >= tasks:
-        raise _new_partition(partitions.max(), tasks)
-    return partitions
-
-
-def _new_partition(partition: int, tasks: int) -> Unrecoverable:
-    return Unrecoverable(
-        f"an input has got a partition {partition}, but the job has {tasks} tasks: start it again,"
-        " and it goes on with a task for each partition"
-    )
-
-
-def _rank(stream: InputStream) -> tuple[bool, int, str]:
-    return not stream.bootstrap, -stream.priority, stream.stream.stream
-
-
-def _read(serde: Serde, data: bytes | None) -> Any:
-    return None if data is None else serde.from_bytes(data)
+            key, request = shutdown_request(task, scope)
+            self.sent.add(self._control.coordinator, key, request, 0, row)

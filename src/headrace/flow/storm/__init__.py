@@ -7,6 +7,7 @@ A name is loaded on first use.
     StatefulBolt    A bolt with a checkpointed key-value state.
     WindowedBolt    A bolt that is called with windows.
     TopicSpout      Reads records of topics.
+    PythonSpout     Base class of spouts in Python: `next_tuple`, `ack`, `fail`.
     SparkSpout      Reads any DataFrame.
     Spout           Base class of spouts.
     TopicSink       Writes tuples to a topic.
@@ -29,6 +30,7 @@ from headrace.model.lazy_import import lazy_names
 
 __all__ = [
     "Bolt",
+    "PythonSpout",
     "SparkSpout",
     "Spout",
     "StatefulBolt",
@@ -40,6 +42,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from headrace.flow.storm.bolt import Bolt, StatefulBolt
+    from headrace.flow.storm.python_spout import PythonSpout
     from headrace.flow.storm.sink import TopicSink
     from headrace.flow.storm.spout import SparkSpout, Spout, TopicSpout
     from headrace.flow.storm.topology import Topology
@@ -49,6 +52,7 @@ else:
         __name__,
         {
             "Bolt": "headrace.flow.storm.bolt",
+            "PythonSpout": "headrace.flow.storm.python_spout",
             "SparkSpout": "headrace.flow.storm.spout",
             "Spout": "headrace.flow.storm.spout",
             "StatefulBolt": "headrace.flow.storm.bolt",

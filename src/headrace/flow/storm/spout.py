@@ -9,6 +9,7 @@ import pyarrow as pa
 from headrace.flow.error import FlowError
 from headrace.flow.plan.fields import Fields
 from headrace.flow.plan.plan import DEFAULT_STREAM
+from headrace.flow.runtime.spout_offset import MessageId
 from headrace.flow.runtime.tuple_batch import ORIGIN, TupleBatch, no_origin
 
 RECORD_COLUMNS = Fields.parse(
@@ -24,13 +25,37 @@ class Spout:
 
     Attributes:
         fields: the fields of the tuples that `decode` yields.
+        replayable: whether it gives the same tuples again for a batch that is repeated.
     """
 
     fields: Fields
+    replayable: bool = True
 
     def frame(self, spark: Any, *, streaming: bool) -> Any:
         """Return the DataFrame that tuples are made of."""
         raise NotImplementedError
+
+    def as_work(self) -> "Spout":
+        """Return what the plan has as this component's work."""
+        return self
+
+    def bound(
+        self,
+        plan: str,
+        component: str,
+        *,
+        parallelism: int,
+        settings: Mapping[str, str],
+        failed: tuple[MessageId, ...],
+    ) -> "Spout":
+        """Return this spout, as a component of a plan.
+
+        Override it if the spout needs to know.
+
+        Args:
+            failed: the ids of the tuples in a batch that an earlier process did not finish.
+        """
+        return self
 
     def staged(
         self, spark: Any, stage: Any, output_ddl: str, *, label: str, streaming: bool

@@ -81,13 +81,19 @@ class Topology:
         self._components: dict[str, PlanComponent] = {}
 
     def spout(self, name: str, spout: Spout, *, parallelism: int = 1) -> None:
-        """Declare a spout."""
+        """Declare a spout.
+
+        Args:
+            parallelism: of a `PythonSpout`, into how many tasks its tuples are divided. Other
+                spouts have a task per partition of what they read.
+        """
+        work = spout.as_work()
         self._add(
             PlanComponent(
                 name=name,
                 kind=Kind.SPOUT,
-                work=spout,
-                outputs={DEFAULT_STREAM: spout.fields},
+                work=work,
+                outputs={DEFAULT_STREAM: work.fields} if work.fields else {},
                 parallelism=parallelism,
             )
         )

@@ -16,6 +16,11 @@ A name is loaded on first use.
     StateFactory          Base class of states outside of Spark.
     Backing               Base class: stores the entries of a state.
     Mode                  How a state treats a repeated batch.
+    SpoutKind             What a repeated batch of a spout has.
+    StateUpdater          Base class: updates a state, for `Stream.partition_persist`.
+    TridentCollector      Takes what an updater emits.
+    MapState              Values by key, which an updater changes.
+    State                 Base class of states of your own, made by a `StateFactory`.
 
 Spouts are those of `headrace.flow.storm`; windows are in `headrace.flow`.
 
@@ -37,14 +42,19 @@ __all__ = [
     "Backing",
     "CombinerAggregator",
     "GroupedStream",
+    "MapState",
     "Mode",
     "ParquetState",
     "PostgresState",
     "ReducerAggregator",
+    "SpoutKind",
     "SqliteState",
+    "State",
     "StateFactory",
+    "StateUpdater",
     "Stream",
     "TopicState",
+    "TridentCollector",
     "TridentState",
     "TridentTopology",
 ]
@@ -55,17 +65,25 @@ if TYPE_CHECKING:
         CombinerAggregator,
         ReducerAggregator,
     )
+    from headrace.flow.trident.map_state import MapState
     from headrace.flow.trident.parquet_state import ParquetState
     from headrace.flow.trident.postgres_state import PostgresState
+    from headrace.flow.trident.spout_kind import SpoutKind
     from headrace.flow.trident.sqlite_state import SqliteState
-    from headrace.flow.trident.state import Backing, Mode, StateFactory
+    from headrace.flow.trident.state import Backing, Mode, State, StateFactory
     from headrace.flow.trident.stream import GroupedStream, Stream, TridentState
     from headrace.flow.trident.topic_state import TopicState
     from headrace.flow.trident.topology import TridentTopology
+    from headrace.flow.trident.updater import StateUpdater, TridentCollector
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "State": "headrace.flow.trident.state",
+            "MapState": "headrace.flow.trident.map_state",
+            "TridentCollector": "headrace.flow.trident.updater",
+            "StateUpdater": "headrace.flow.trident.updater",
+            "SpoutKind": "headrace.flow.trident.spout_kind",
             "Aggregator": "headrace.flow.trident.aggregator",
             "Backing": "headrace.flow.trident.state",
             "CombinerAggregator": "headrace.flow.trident.aggregator",

@@ -36,16 +36,20 @@ class ChainComponents:
         self,
         label: str,
         work: Work,
-        fields: Fields | None,
+        fields: Fields | Mapping[str, Fields] | None,
         inputs: tuple[Input, ...],
         *,
         kind: Kind = Kind.BOLT,
         **more: Any,
     ) -> str:
-        """Add an operation, and return its name: the label and a number."""
+        """Add an operation, and return its name: the label and a number.
+
+        Args:
+            fields: of what it emits; of each stream, if it has several.
+        """
         number = 1 + sum(1 for each in self._components if each.rpartition("-")[0] == label)
         name = f"{label}-{number}"
-        outputs = {} if fields is None else {DEFAULT_STREAM: fields}
+        outputs = {DEFAULT_STREAM: fields} if isinstance(fields, Fields) else fields or {}
         self._components[name] = PlanComponent(name, kind, work, outputs, inputs, **more)
         return name
 

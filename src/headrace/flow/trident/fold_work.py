@@ -23,7 +23,8 @@ from headrace.flow.trident.aggregator import (
 )
 
 _NOTHING = object()
-_ANSWER = "answer"
+ANSWER = "answer"
+"""What the keys of answers to queries begin with, in Spark's state."""
 
 
 class FoldWork(Work):
@@ -140,11 +141,13 @@ class QueryableWork(Work):
     ) -> None:
         query = self.queries.get((source.component, source.stream))
         if query is None:
-            self._fold(batch, emit, context, source)
+            keeps_answers = getattr(self.fold, "keeps_answers", False)
+            run = self.fold.execute if keeps_answers else self._fold
+            run(batch, emit, context, source)
             return
         stream, names = query
         empty = (None,) * (len(emit.outputs[stream]) - batch.num_columns)
-        answers = [context.state.get((_ANSWER, key), empty) for key in rows_of(batch, names)]
+        answers = [context.state.get((ANSWER, key), empty) for key in rows_of(batch, names)]
         columns = map(list, zip(*answers, strict=True))
         emit([*batch.columns, *columns], stream=stream, rows=range(batch.num_rows))
 
@@ -160,7 +163,7 @@ class QueryableWork(Work):
                 else list(zip(*columns, strict=True))
             )
             context.state.put_all(
-                ((_ANSWER, each[:key_width]), tuple(each[key_width:])) for each in values
+                ((ANSWER, each[:key_width]), tuple(each[key_width:])) for each in values
             )
             emit(columns, **options)
 

@@ -1,6 +1,6 @@
 """Operations of a chain that run where their tuples are made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +9,7 @@ from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
 from headrace.flow.runtime.tuple_value import rows_of
 
 Function = Callable[..., Any]
+Names = str | Sequence[str]
 
 
 class FilterWork(Work):
@@ -75,3 +76,10 @@ def evenly(batch: pa.RecordBatch, tasks: int) -> Any:
     import numpy as np
 
     return np.arange(batch.num_rows) % tasks
+
+
+def names_of(names: Names) -> tuple[str, ...]:
+    """Return names as a user writes them: one, several, or several in one text."""
+    if isinstance(names, str):
+        return tuple(each.strip() for each in names.split(",") if each.strip())
+    return tuple(names)

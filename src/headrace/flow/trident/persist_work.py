@@ -28,12 +28,12 @@ from headrace.flow.trident.state import (
     kept_before,
 )
 
-_TRIES = 2
+TRIES = 2
 
 _Result = TypeVar("_Result")
 
 
-class _BackedWork(Work):
+class BackedWork(Work):
     """Opens a backing on first use, and opens it again after a failure."""
 
     factory: StateFactory
@@ -43,11 +43,14 @@ class _BackedWork(Work):
         self.factory.check_master(master)
 
     def cleanup(self) -> None:
+        self.close()
+
+    def close(self) -> None:
         backing, self._backing = self._backing, None
         if backing is not None:
             backing.close()
 
-    def _in_transaction(
+    def in_transaction(
         self, open_backing: Callable[[], Backing], use: Callable[[Backing], _Result], problem: str
     ) -> _Result:
         """Return what `use` returns within a transaction; see rule 2.
@@ -55,7 +58,7 @@ class _BackedWork(Work):
         Args:
             problem: what the error says if the last try fails.
         """
-        for left in reversed(range(_TRIES)):
+        for left in reversed(range(TRIES)):
             try:
                 if self._backing is None:
                     self._backing = open_backing()
@@ -64,13 +67,13 @@ class _BackedWork(Work):
             except Unrecoverable:
                 raise
             except Exception as error:
-                self.cleanup()
+                self.close()
                 if not left:
                     raise Unrecoverable(f"{problem}: {error}") from error
         raise AssertionError("the last try returns or raises")
 
 
-class PersistWork(_BackedWork):
+class PersistWork(BackedWork):
     """Folds each batch into a state.
 
     Args:
@@ -101,7 +104,7 @@ class PersistWork(_BackedWork):
             self._apply(backing, keys, txid, batch, held, context, source)
             return held
 
-        self._in_transaction(
+        self.in_transaction(
             lambda: self.factory.open(self.state_fields, context.task, context.tasks),
             fold_batch,
             f"the state of {context.component} did not take a batch",
@@ -173,8 +176,10 @@ class _HeldResults:
             self._emit(list(map(list, zip(*results, strict=True))), rows=rows)
 
 
-class QueryWork(_BackedWork):
+class QueryWork(BackedWork):
     """Appends to each tuple the value of the key in its fields; nulls if the state has none."""
+
+    asks_only = True
 
     def __init__(
         self, factory: StateFactory, state_fields: StateFields, inputs: tuple[str, ...], tasks: int
@@ -189,7 +194,7 @@ class QueryWork(_BackedWork):
     ) -> None:
         asked = list(rows_of(batch, self.inputs))
         keys = list(dict.fromkeys(asked))
-        entries = self._in_transaction(
+        entries = self.in_transaction(
             lambda: self.factory.open_for_queries(self.state_fields, self.tasks),
             lambda backing: dict(zip(keys, backing.multi_get(keys), strict=True)),
             f"the state that {context.component} asks does not answer",

@@ -19,6 +19,7 @@ from headrace.flow.runtime.builtin.event_time import check_timestamp, event_time
 from headrace.flow.runtime.tuple_batch import no_origin
 from headrace.flow.runtime.tuple_value import rows_of
 from headrace.flow.trident.fold_work import BatchFoldWork
+from headrace.flow.trident.state import StateFields
 
 _NEVER = -(2**62)
 _Tuple = tuple[int, tuple[Any, ...]]
@@ -102,6 +103,13 @@ class SessionWork(Work):
             else:
                 sessions.append([each])
         return sessions
+
+
+def session_fields(folded: Fields, key_width: int) -> Fields:
+    """Return the fields of a session: the key, its first and last time, the fold's results."""
+    parts = StateFields.split(folded, key_width)
+    times = "session_start TIMESTAMP, session_end TIMESTAMP"
+    return Fields.parse(f"{parts.key.ddl}, {times}, {parts.value.ddl}")
 
 
 class _SessionEmit:

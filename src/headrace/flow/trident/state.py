@@ -82,8 +82,13 @@ class StateFields:
             output: new names of the value's fields; None: their own.
 
         Raises:
-            FlowError: the inputs have other types than the key, or names are missing.
+            FlowError: the inputs are not the key, or names are missing.
         """
+        if len(inputs) != len(self.key):
+            raise FlowError(
+                f"state_query asks by {', '.join(inputs)}, but the state has"
+                f" {', '.join(self.key.names)}"
+            )
         for mine, theirs in zip(inputs, self.key.names, strict=True):
             if fields.ddl_of(mine) != self.key.ddl_of(theirs):
                 raise FlowError(
@@ -124,8 +129,30 @@ class Backing:
         """Close connections and files; the runtime opens a new backing for the next batch."""
 
 
+class State:
+    """Base class of states of your own, made by `StateFactory.make_state`.
+
+    A batch that did not end is repeated with the same `txid`, a text. What to do about it is up to
+    the state: a transactional one remembers the last txid in the same transaction as its values,
+    and passes over a batch with that txid.
+    """
+
+    def begin_commit(self, txid: str) -> None:
+        """Begin the transaction of a batch, before its update."""
+
+    def commit(self, txid: str) -> None:
+        """End it: what was updated must be durable when this returns."""
+
+    def close(self) -> None:
+        """Close connections; the runtime makes a new state for the next batch.
+
+        Called after an error too, instead of `commit`: what was begun must have no effect then.
+        """
+
+
 class StateFactory:
-    """Opens backings in the workers, to which Spark sends it pickled. Implement `open`.
+    """Opens states in the workers, to which Spark sends it pickled. Implement `open`, or
+    `make_state` for a state of another kind, which only `partition_persist` can update.
 
     Attributes:
         mode: how it treats a repeated batch.
@@ -144,9 +171,37 @@ class StateFactory:
         """Return a backing for the keys of one task of `tasks`."""
         raise NotImplementedError
 
+    def make_state(self, task: int, tasks: int) -> State:
+        """Return the state of one task of `tasks`."""
+        raise NotImplementedError
+
     def open_for_queries(self, state_fields: StateFields, tasks: int) -> Backing:
         """Return a backing that finds the keys of all tasks that write."""
         return self.open(state_fields, 0, 1)
+
+
+def check_can_fold(
+    state: Any, state_fields: StateFields | None
+) -> tuple[StateFactory, StateFields]:
+    """Return the state of a `persistent_aggregate` outside of Spark, and its fields.
+
+    Raises:
+        FlowError: it is no state, it cannot keep values by key, or there is no key.
+    """
+    if not isinstance(state, StateFactory):
+        raise FlowError(
+            f"{state!r} is no state: give a TopicState, SqliteState, PostgresState or ParquetState"
+        )
+    if type(state).open is StateFactory.open:
+        raise FlowError(
+            f"{type(state).__name__} has make_state and no open, so it cannot keep totals by key:"
+            " write partition_persist"
+        )
+    if state_fields is None:
+        raise FlowError(
+            "a state outside of Spark has a key: write group_by first, or use a TopicState"
+        )
+    return state, state_fields
 
 
 def kept_before(mode: Mode, entry: StateEntry | None, txid: str) -> tuple[str | None, bool]:

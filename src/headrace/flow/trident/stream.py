@@ -3,7 +3,8 @@
 `Stream`, `GroupedStream` and `TridentState` return each other, so they are one file.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from headrace.flow.error import FlowError
@@ -18,7 +19,6 @@ from headrace.flow.plan.grouping import (
     TaskChoice,
 )
 from headrace.flow.plan.plan import DEFAULT_STREAM, Input, Kind
-from headrace.flow.plan.window import CountWindow
 from headrace.flow.plan.work import Work
 from headrace.flow.runtime.builtin.each_work import EachWork
 from headrace.flow.storm.sink import TopicSink
@@ -30,17 +30,19 @@ from headrace.flow.trident.operation import (
     ExtremeWork,
     FilterWork,
     Function,
+    Names,
     PeekWork,
     ProjectWork,
     evenly,
+    names_of,
 )
+from headrace.flow.trident.partition_persist import partition_grouping, persist_parts
 from headrace.flow.trident.persist_work import PersistWork, QueryWork
-from headrace.flow.trident.session_work import SessionWork
-from headrace.flow.trident.state import StateFactory, StateFields
+from headrace.flow.trident.session_work import SessionWork, session_fields
+from headrace.flow.trident.state import StateFactory, StateFields, check_can_fold
 from headrace.flow.trident.topic_state import StateSink, TopicState
+from headrace.flow.trident.update_work import CHANGES
 from headrace.flow.trident.window_fold import WindowSpec, window_work
-
-Names = str | Sequence[str]
 
 
 class Stream:
@@ -191,6 +193,36 @@ class Stream:
         """Keep one total over all batches: see `GroupedStream.persistent_aggregate`."""
         return self._persist((), state, aggregator, inputs, output, measures)
 
+    def partition_persist(
+        self,
+        state: Any,
+        updater: Any,
+        inputs: Names = (),
+        output: str | None = None,
+        *,
+        key: str | None = None,
+        value: str | None = None,
+    ) -> "TridentState":
+        """Update a state with what each batch has in each task.
+
+        Args:
+            state: as for `persistent_aggregate`, or a `StateFactory` with `make_state`.
+            updater: a `StateUpdater`, or a function (state, tuples, collector).
+            inputs: the fields of the tuples; all by default.
+            output: the fields that the updater emits, the stream of new values.
+            key, value: the fields of the state; those of the stream may stand without a type.
+        """
+        names = self._known(inputs, "partition_persist") or self.fields.names
+        parts = persist_parts(self.fields, state, updater, names, output, key, value)
+        first = self.components.get(self.segment[0]) if self.segment else None
+        grouping = self._grouping or partition_grouping(first, self.fields)
+        tasks = 1 if first is None or self._grouping is not None else first.parallelism
+        more = {"parallelism": tasks, "stateful": parts.stateful}
+        name = self._add("partition-persist", parts.work, parts.outputs, grouping, **more)
+        if isinstance(state, TopicState):
+            self._write_changes(name, CHANGES, state, parts.outputs[CHANGES])
+        return TridentState(self.components, name, parts.state_fields, parts.work, parts.factory)
+
     def window(
         self,
         window: WindowSpec,
@@ -225,7 +257,7 @@ class Stream:
         self,
         label: str,
         work: Work,
-        fields: Fields,
+        fields: Fields | dict[str, Fields],
         grouping: Grouping | None = None,
         **more: Any,
     ) -> str:
@@ -266,7 +298,7 @@ class Stream:
         grouping: Grouping,
     ) -> "Stream":
         fold, fields = self._fold(by, aggregator, inputs, output, measures)
-        work, tick = window_work(fold, window)
+        work, tick = window_work(fold, window, grouped=bool(by))
         return self._next("window", work, fields, grouping, stateful=True, tick_seconds=tick)
 
     def _persist(
@@ -284,26 +316,22 @@ class Stream:
         state_fields = StateFields.split(fields, len(by)) if by else None
         label = "persistent-aggregate"
         if isinstance(state, TopicState):
-            record_key = state.key or (by[0] if by else None)
             name = self._add(label, fold, fields, grouping, stateful=True)
-            if record_key is not None:
-                fields.check_known([record_key], "a TopicState's key")
-            kept = TridentState(self.components, name, state_fields, fold, None)
-            new_values = (kept.new_values_stream().as_input(),)
-            sink = StateSink(state.topic, key=record_key)
-            self.components.add("state", sink, None, new_values, kind=Kind.SINK)
-            return kept
-        if not isinstance(state, StateFactory):
-            raise FlowError(
-                f"{state!r} is no state: give a TopicState, SqliteState, PostgresState or"
-                " ParquetState"
-            )
-        if state_fields is None:
-            raise FlowError(
-                "a state outside of Spark has a key: write group_by first, or use a TopicState"
-            )
-        name = self._add(label, PersistWork(state, fold, state_fields), fields, grouping)
-        return TridentState(self.components, name, state_fields, fold, state)
+            keyed = state if by else replace(state, key=state.key or "")
+            self._write_changes(name, DEFAULT_STREAM, keyed, fields)
+            return TridentState(self.components, name, state_fields, fold, None)
+        factory, keyed_fields = check_can_fold(state, state_fields)
+        work = PersistWork(factory, fold, keyed_fields)
+        name = self._add(label, work, fields, grouping)
+        return TridentState(self.components, name, keyed_fields, fold, factory)
+
+    def _write_changes(self, name: str, stream: str, state: TopicState, fields: Fields) -> None:
+        """Write new values to the topic of a state; an empty key stands for none."""
+        key = fields.names[0] if state.key is None else state.key or None
+        if key is not None:
+            fields.check_known([key], "a TopicState's key")
+        changed = (Input(name, stream, Shuffle()),)
+        self.components.add("state", StateSink(state.topic, key=key), None, changed, kind=Kind.SINK)
 
     def _replaced(self, label: str, function: Callable[..., Any], output: str) -> "Stream":
         new = Fields.parse(output)
@@ -370,11 +398,6 @@ class GroupedStream:
         **measures: str,
     ) -> Stream:
         """Aggregate what each window of time has of each group."""
-        if isinstance(window, CountWindow):
-            raise FlowError(
-                "a window of so many tuples is one of a whole stream: leave group_by out, or use a"
-                " TimeWindow"
-            )
         how = self._grouping
         return self._stream._windowed(self._by, window, aggregator, inputs, output, measures, how)
 
@@ -398,9 +421,7 @@ class GroupedStream:
             lag_seconds: how long to wait for tuples that come out of order.
         """
         fold, folded = self._stream._fold(self._by, aggregator, inputs, output, measures)
-        state_fields = StateFields.split(folded, len(self._by))
-        times = "session_start TIMESTAMP, session_end TIMESTAMP"
-        fields = Fields.parse(f"{state_fields.key.ddl}, {times}, {state_fields.value.ddl}")
+        fields = session_fields(folded, len(self._by))
         work = SessionWork(
             fold,
             self._by,
@@ -435,7 +456,11 @@ class TridentState:
 
     def new_values_stream(self) -> Stream:
         """Return the key and the new value of each key that a batch changed."""
-        fields = self._components.get(self._component).outputs[DEFAULT_STREAM]
+        fields = self._components.get(self._component).outputs.get(DEFAULT_STREAM)
+        if fields is None:
+            raise FlowError(
+                "an updater has no stream of new values without output='name TYPE, ...'"
+            )
         segment = (self._component,)
         return Stream(self._components, (self._component, DEFAULT_STREAM), fields, segment)
 
@@ -446,11 +471,8 @@ class TridentState:
 
     def query(self, stream: Stream, inputs: tuple[str, ...], output: Names | None) -> Stream:
         """Append the value of a key to each tuple of a stream; see `Stream.state_query`."""
-        if self._state_fields is None or len(inputs) != len(self._state_fields.key):
-            known = (
-                "no key" if self._state_fields is None else ", ".join(self._state_fields.key.names)
-            )
-            raise FlowError(f"state_query asks by {', '.join(inputs)}, but the state has {known}")
+        if self._state_fields is None:
+            raise FlowError(f"state_query asks by {', '.join(inputs)}, but the state has no key")
         names = None if output is None else names_of(output)
         fields = self._state_fields.answer_fields(stream.fields, inputs, names)
         if self._factory is not None:
@@ -474,10 +496,3 @@ class TridentState:
             outputs={**before.outputs, answers: fields},
         )
         return Stream(self._components, (self._component, answers), fields, (self._component,))
-
-
-def names_of(names: Names) -> tuple[str, ...]:
-    """Return names as a user writes them: one, several, or several in one text."""
-    if isinstance(names, str):
-        return tuple(each.strip() for each in names.split(",") if each.strip())
-    return tuple(names)

@@ -10,8 +10,10 @@ from headrace.flow.plan.plan_options import PlanOptions
 from headrace.flow.storm.spout import Spout
 from headrace.flow.trident.chain_components import ChainComponents
 from headrace.flow.trident.join_work import SIDE, JoinWork, SideWork
-from headrace.flow.trident.operation import ProjectWork
-from headrace.flow.trident.stream import Stream, names_of
+from headrace.flow.trident.operation import ProjectWork, names_of
+from headrace.flow.trident.partition_persist import check_divided
+from headrace.flow.trident.spout_kind import SpoutKind, checked, with_kind
+from headrace.flow.trident.stream import Stream
 
 _OUTER = {"inner": (False, False), "left": (True, False), "right": (False, True)}
 _OUTER["outer"] = (True, True)
@@ -48,11 +50,22 @@ class TridentTopology:
             settings=settings,
         )
         self._components = ChainComponents()
+        self._kinds: dict[str, SpoutKind] = {}
 
-    def new_stream(self, name: str, spout: Spout) -> Stream:
-        """Return the stream of a spout's tuples."""
-        self._components.add_spout(name, spout, self.name)
-        return Stream(self._components, (name, DEFAULT_STREAM), spout.fields)
+    def new_stream(self, name: str, spout: Spout, *, kind: str | SpoutKind | None = None) -> Stream:
+        """Return the stream of a spout's tuples.
+
+        Args:
+            kind: transactional, opaque or non-transactional: what a repeated batch has; see
+                `SpoutKind`. By default a `TopicSpout` is transactional, or opaque with
+                failOnDataLoss=false, and a `SparkSpout` is opaque.
+
+        Raises:
+            FlowError: the name is taken, or the spout cannot be of that kind.
+        """
+        work, self._kinds[name] = with_kind(spout.as_work(), kind, self._options.settings)
+        self._components.add_spout(name, work, self.name)
+        return Stream(self._components, (name, DEFAULT_STREAM), work.fields)
 
     def merge(self, *streams: Stream) -> Stream:
         """Return several streams with the same fields as one."""
@@ -121,5 +134,11 @@ class TridentTopology:
         return Stream(self._components, (joined, DEFAULT_STREAM), fields, (joined,))
 
     def plan(self) -> Plan:
-        """Return what was declared; `check_plan` reports its mistakes."""
-        return self._options.plan(self._components.by_name)
+        """Return what was declared; `check_plan` reports its other mistakes.
+
+        Raises:
+            FlowError: a state promises more than the kind of its spouts allows, or several tasks
+                would change one key of it.
+        """
+        check_divided(self._components.by_name)
+        return self._options.plan(checked(self._components.by_name, self._kinds))

@@ -1,5 +1,6 @@
 """Folding the tuples of a window."""
 
+from headrace.flow.error import FlowError
 from headrace.flow.plan.window import CountWindow, TimeWindow, Window
 from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
 from headrace.flow.runtime.builtin.window_work import CountWindowWork, TimeWindowWork, WindowWork
@@ -22,8 +23,19 @@ class WindowFold:
         self.fold.execute(window.tuples, emit, context, source)
 
 
-def window_work(fold: Work, window: WindowSpec) -> tuple[WindowWork, float | None]:
-    """Return the work of a windowed fold, and how often in seconds its clock ticks."""
+def window_work(
+    fold: Work, window: WindowSpec, *, grouped: bool
+) -> tuple[WindowWork, float | None]:
+    """Return the work of a windowed fold, and how often in seconds its clock ticks.
+
+    Raises:
+        FlowError: a window of so many tuples cannot be one of a group.
+    """
+    if grouped and isinstance(window, CountWindow):
+        raise FlowError(
+            "a window of so many tuples is one of a whole stream: leave group_by out, or use a"
+            " TimeWindow"
+        )
     on_window = WindowFold(fold)
     if isinstance(window, CountWindow):
         return CountWindowWork(on_window, window), None

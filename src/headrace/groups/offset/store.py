@@ -15,6 +15,7 @@ Rule 3: a waiting offset keeps its partition from expiring, and a fetch that ask
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
+from uuid import UUID
 
 from headrace.groups.effect import Producer
 from headrace.groups.record import OffsetCommitRecord, StoredOffset
@@ -95,6 +96,15 @@ class OffsetStore:
         for groups in self._waiting.values():
             seen.update(groups)
         return iter(seen)
+
+    def topic_ids(self, group_id: str) -> dict[TopicPartition, set[UUID]]:
+        """Return the ids of the topics that a group's offsets were committed for, by partition, the
+        waiting ones too."""
+        ids: dict[TopicPartition, set[UUID]] = {}
+        for groups in (self._groups, *self._waiting.values()):
+            for where, entry in groups.get(group_id, {}).items():
+                ids.setdefault(where, set()).add(entry.offset.topic_id)
+        return ids
 
     def tombstones(self, group_id: str) -> list[OffsetCommitRecord]:
         """Return the records that delete every offset of a group, the waiting ones too."""

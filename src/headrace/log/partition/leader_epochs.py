@@ -153,7 +153,7 @@ class LeaderEpochs:
         """Drop the epochs that ended before `start_offset - 1`, because the log starts there now.
 
         The epoch of the last record below stays, with the start that it had: a follower that has
-        other records below still differs from this log, and must be told so. (Kafka lets it begin
+        other records below still differs from this log, and must hear of it. (Kafka lets it begin
         at the log start, and cannot tell.)
 
         Epochs {1 from 0, 3 from 40} truncated to 50 are {3 from 40}, to 40 both stay.

@@ -217,8 +217,10 @@ class _Loader:
         self._segments = [segment]
         self._snapshots.remove_above(-1)
         self._producers.clear()
-        # They would speak of records that a crash took, or that another log took the place of.
+        # They would speak of records that a crash took, or that another log took the place of. Also
+        # after one more crash: nothing else may be flushed in a log that stays empty.
         self._epochs.clear()
+        self.repaired |= offset > 0
         self._recovery_point = min(self._recovery_point, offset)
         return offset
 

@@ -9,7 +9,9 @@ import pytest
 
 from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
+from headrace.broker.coordinator import group_coordinator
 from headrace.broker.coordinator.group_coordinator import BrokerTopics
+from headrace.broker.replica.partition import Partition
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.groups.classic.message import JoinReply, JoinRequest
 from headrace.groups.effect import Producer
@@ -19,7 +21,12 @@ from headrace.groups.record import MemberProtocol
 from headrace.groups.registry import GroupRegistry
 from headrace.model.clock import ManualClock
 from headrace.model.coordinator import coordinator_partition
-from headrace.model.error import DiskFull, InvalidProducerEpoch, StorageError
+from headrace.model.error import (
+    DiskFull,
+    InvalidProducerEpoch,
+    NotEnoughReplicas,
+    StorageError,
+)
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.testing.local_broker import local_broker
 
@@ -79,6 +86,14 @@ async def loaded(broker: Broker, group: str = "g") -> GroupRegistry:
         except Refusal as refusal:
             assert refusal.error is GroupError.COORDINATOR_LOAD_IN_PROGRESS
             await asyncio.sleep(0)
+
+
+async def checked(broker: Broker) -> None:
+    """Wait until the offsets of topics that are gone have been deleted."""
+    registry = await broker.groups.registry("g")
+    async with asyncio.timeout(30):
+        while registry.suspects:
+            await asyncio.sleep(0.001)
 
 
 def partition_of(broker: Broker, group: str = "g") -> Any:
@@ -344,6 +359,7 @@ def test_offsets_of_a_topic_that_went_in_a_crash_are_forgotten_after_it(
     async def after(broker: Broker) -> None:
         await broker.controller.create_topics([TopicToCreate(name="clicks")])
         await loaded(broker)
+        await checked(broker)
         assert await committed(broker) == -1
 
     async def main(scenario: Scenario) -> None:
@@ -352,6 +368,33 @@ def test_offsets_of_a_topic_that_went_in_a_crash_are_forgotten_after_it(
 
     run(tmp_path, before)
     asyncio.run(main(after))
+
+
+def test_offsets_of_a_deleted_topic_are_not_served_while_they_cannot_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_coordinator, "_RELOAD_SECONDS", 0.01)
+
+    async def scenario(broker: Broker) -> None:
+        await commit(broker, 5)
+
+        def refuse(*_: object, **__: object) -> None:
+            raise NotEnoughReplicas("too few are in sync")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Partition, "append", refuse)
+            await broker.controller.administer(
+                lambda controller: controller.delete_topics(["clicks"])
+            )
+            await broker.controller.create_topics([TopicToCreate(name="clicks")])
+            with pytest.raises(Refusal) as refused:
+                await committed(broker)
+
+        assert refused.value.error is GroupError.COORDINATOR_LOAD_IN_PROGRESS
+        await checked(broker)
+        assert await committed(broker) == -1
+
+    run(tmp_path, scenario)
 
 
 def test_offsets_of_a_topic_that_is_not_served_yet_are_kept(tmp_path: Path) -> None:
@@ -369,6 +412,7 @@ def test_offsets_of_a_topic_that_is_not_served_yet_are_kept(tmp_path: Path) -> N
         broker.groups.unload(index)
         broker.groups.load([partition])
         await loaded(broker)
+        await checked(broker)
         broker.topics.add(clicks)
 
         assert await committed(broker) == 5

@@ -9,6 +9,8 @@ import pytest
 
 from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import TRANSACTION_STATE
+from headrace.broker.coordinator import transaction_shard
+from headrace.broker.coordinator.marker_writer import Marker, WrittenMarker
 from headrace.broker.coordinator.transaction_coordinator import TransactionRefusal
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.topic import TopicRecord
@@ -335,16 +337,12 @@ def test_a_partition_that_is_not_served_yet_gets_its_marker(tmp_path: Path) -> N
         assert topic is not None
         broker.topics.remove(topic)
 
-        read, answers = broker.controller.read_topics, []
-
-        async def counted(names: Iterable[str]) -> dict[str, TopicRecord]:
-            answers.append(await read(names))
-            return answers[-1]
-
-        broker.controller.read_topics = counted  # type: ignore[method-assign]
+        readings, tries = count_readings(broker), count_tries(broker)
 
         assert (await end(broker, producer)).error is NONE
-        await until(lambda: len(answers) == 2)
+        await until(lambda: len(tries) >= 6)
+        # It has read of the topic: no command waits for a look into the store.
+        assert not readings
         described = broker.transactions.describe("t")
         assert isinstance(described, TransactionDescription)
         assert (described.state, described.partitions) == ("PrepareCommit", set(CLICKS[:2]))
@@ -354,6 +352,80 @@ def test_a_partition_that_is_not_served_yet_gets_its_marker(tmp_path: Path) -> N
         assert all(is_stable(broker, name) for name in CLICKS[:2])
 
     run(tmp_path, scenario)
+
+
+def test_a_partition_that_the_broker_has_not_read_of_gets_its_marker(tmp_path: Path) -> None:
+    async def scenario(broker: Broker) -> None:
+        producer = await began(broker)
+        topic = broker.topics.by_name("clicks")
+        assert topic is not None
+        broker.topics.remove(topic)
+        record = broker.controller._controller.state.topics.pop("clicks")
+
+        async def read(names: Iterable[str]) -> dict[str, TopicRecord]:
+            return {"clicks": record}
+
+        broker.controller.read_topics = read  # type: ignore[method-assign]
+        readings, tries = count_readings(broker), count_tries(broker)
+
+        assert (await end(broker, producer)).error is NONE
+        await until(lambda: len(tries) >= 4)
+        assert readings
+        assert state_of(broker) == "PrepareCommit"
+
+        broker.topics.add(topic)
+        await until(lambda: state_of(broker) == "CompleteCommit")
+
+    run(tmp_path, scenario)
+
+
+def test_a_store_that_cannot_be_read_is_not_asked_at_every_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction_shard, "_STORE_BACKOFF_MS", 600_000)
+
+    async def scenario(broker: Broker) -> None:
+        producer = await began(broker)
+        await broker.controller.administer(lambda controller: controller.delete_topics(["clicks"]))
+        readings, tries = count_readings(broker, StorageError("no ZooKeeper")), count_tries(broker)
+
+        assert (await end(broker, producer)).error is NONE
+        await until(lambda: len(tries) >= 6)
+        assert len(readings) == 1
+        assert state_of(broker) == "PrepareCommit"
+
+        for shard in broker.transactions._shards.values():
+            shard._read_after_ms = 0
+        await until(lambda: state_of(broker) == "CompleteCommit")
+
+    run(tmp_path, scenario)
+
+
+def count_readings(broker: Broker, *failures: Exception) -> list[set[str]]:
+    """Count the readings of the store, of which the first ones fail."""
+    read, readings, left = broker.controller.read_topics, [], list(failures)
+
+    async def counted(names: Iterable[str]) -> dict[str, TopicRecord]:
+        readings.append(set(names))
+        if left:
+            raise left.pop()
+        return await read(names)
+
+    broker.controller.read_topics = counted  # type: ignore[method-assign]
+    return readings
+
+
+def count_tries(broker: Broker) -> list[TopicPartition]:
+    """Count the markers that are tried to write."""
+    markers, tries = broker.transactions.markers, []
+    write = markers.write
+
+    def counted(marker: Marker, name: TopicPartition) -> WrittenMarker | bool | None:
+        tries.append(name)
+        return write(marker, name)
+
+    markers.write = counted  # type: ignore[method-assign]
+    return tries
 
 
 def test_many_markers_are_written_in_several_turns(

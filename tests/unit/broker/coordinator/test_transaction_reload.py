@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from headrace.broker.broker import Broker
 from headrace.broker.coordinator import transaction_shard
@@ -122,8 +123,9 @@ def test_a_shard_serves_nothing_before_its_records_are_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: HeadraceError | None
 ) -> None:
     """A broker that begins to lead may have records that no other replica has: the next leader
-    would not know the transactions that it has answered for."""
+    would not know the transactions that it has answered for. The log says what it waits for."""
     monkeypatch.setattr(transaction_shard, "_RELOAD_SECONDS", 0.01)
+    monkeypatch.setattr(transaction_shard, "_SLOW_LOAD_SECONDS", 0.001)
 
     async def main() -> None:
         settings = {
@@ -140,8 +142,11 @@ def test_a_shard_serves_nothing_before_its_records_are_committed(
 
             broker.transactions.unload(0)
             broker.transactions.load([shard])
-            for _ in range(20):
-                await asyncio.sleep(0.001)
+            with capture_logs() as lines:
+                async with asyncio.timeout(10):
+                    while not lines:
+                        await asyncio.sleep(0.001)
+            assert [line["event"] for line in lines] == ["transactions_wait_for_replicas"]
             described = broker.transactions.describe("a")
             assert described is TransactionError.COORDINATOR_LOAD_IN_PROGRESS
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -52,9 +53,9 @@ def test_the_driver_runs_the_same_command_in_the_cluster(
     assert shipped == files
 
 
-@pytest.mark.parametrize("master", ["local[*]", "spark://h:7077", "k8s://h"])
+@pytest.mark.parametrize("master", ["local[*]", "spark://h:7077"])
 def test_a_master_that_runs_no_python_driver_is_refused(master: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is for --master yarn"):
+    with pytest.raises(ConfigError, match="is for --master yarn and k8s://"):
         submission("words.py", master).command(HOME, tmp_path)
 
 
@@ -85,3 +86,45 @@ def test_a_password_is_shipped_in_a_file_and_not_on_the_command_line(tmp_path: P
     assert command[command.index("--files") + 1] == f"/work/words.py,{file}"
     assert command[-2:] == ["--filter", "pairs.properties"]
     assert not any("a\\b" in word for word in command)
+
+
+class TestKubernetes:
+    IMAGE: ClassVar = {"spark.kubernetes.container.image": "words:1"}
+    LOGIN_FILE = "spark.kubernetes.driverEnv.HEADRACE_CLIENT_CONFIG"
+
+    def made(self, **changes: object) -> Submission:
+        return replace(
+            submission("/work/words.py", "k8s://https://api:6443"),
+            **{"settings": self.IMAGE, **changes},  # type: ignore[arg-type]
+        )
+
+    def test_the_image_has_the_program(self, tmp_path: Path) -> None:
+        command = self.made(pairs={"prefix": "a"}).command(HOME, tmp_path)
+        main = command.index("local:///opt/headrace/main.py")
+        assert command[1:5] == ["--master", "k8s://https://api:6443", "--deploy-mode", "cluster"]
+        assert command[main + 1 : main + 5] == ["flow", "run", "words.py", "--verbose"]
+        assert command[-2:] == ["-X", "prefix=a"]
+        assert "--files" not in command
+
+    def test_an_image_is_asked_for(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="which image the pods run"):
+            self.made(settings={}).command(HOME, tmp_path)
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"login": {"kafka.sasl.password": "apple"}},
+            {"pairs": {"kafka.sasl.password": "apple"}},
+        ],
+    )
+    def test_a_password_is_not_sent(self, tmp_path: Path, changes: dict[str, object]) -> None:
+        with pytest.raises(ConfigError, match="into a Secret") as refused:
+            self.made(**changes).command(HOME, tmp_path)
+        assert "apple" not in str(refused.value)
+
+    def test_a_login_is_read_from_a_secret(self, tmp_path: Path) -> None:
+        settings = {**self.IMAGE, self.LOGIN_FILE: "/etc/headrace/client.properties"}
+        login = {"kafka.sasl.password": "apple"}
+        command = self.made(settings=settings, login=login).command(HOME, tmp_path)
+        assert f"{self.LOGIN_FILE}=/etc/headrace/client.properties" in command
+        assert not any("apple" in word for word in command)

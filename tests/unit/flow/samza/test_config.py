@@ -8,9 +8,9 @@ import pytest
 from headrace.flow.plan.client_option import client_options, with_login
 from headrace.flow.plan.plan import Guarantee
 from headrace.flow.samza.config import JobConfig, read_config
+from headrace.flow.samza.input_record import spout_name
 from headrace.flow.samza.job import SamzaJob, load
 from headrace.flow.samza.serde import JsonSerde, StringSerde
-from headrace.flow.samza.task_work import spout_name
 from headrace.model.error import ConfigError
 
 TASK = """
@@ -116,7 +116,7 @@ def test_keys_for_what_spark_does_have_no_effect(folder: Path) -> None:
         ({"systems.kafka.producer.bootstrap.servers": None}, "bootstrap.servers is missing"),
         ({"stores.counts.msg.serde": "json"}, "stores.counts.key.serde is missing"),
         ({"task.broadcast.inputs": "kafka.rules"}, "write the partitions too"),
-        ({"app.class": "x.App", "task.class": None}, "app.class cannot run here"),
+        ({"app.class": "x.App", "task.class": None}, "write it as module:Class"),
         (
             {"job.systemstreampartition.grouper.factory": "x.GroupBySystemStreamPartitionFactory"},
             "GroupByPartitionFactory",

@@ -193,6 +193,11 @@ def test_a_log_that_ends_below_its_start_has_no_epochs_any_more(load: Load) -> N
 
     assert (log.log_end_offset, log.epochs.entries) == (7, ())
 
+    # Killed before anything else is flushed.
+    log, _ = load(log_start=7, recovery_point=5)
+
+    assert (log.log_end_offset, log.epochs.entries) == (7, ())
+
 
 # -- after a clean stop ----------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""Samza's high level programs: streams of messages, and operators on them."""
