@@ -104,6 +104,8 @@ class Execution:
             failure = self._failure()
             if failure is not None:
                 raise self.options.failed(self.name, failure)
+            if self._ending and not self._is_over(deadline):
+                raise FlowError(f"the query of {self.name} ended late for a request that failed")
         finally:
             self.run_folder.remove(run)
             self.metrics.close()
@@ -182,6 +184,7 @@ class Execution:
         except Exception as error:  # noqa: BLE001 - Spark's, Java's, the disk's, the program's
             failure = error
         else:
+            self._ending = False
             run = replace(run, graph=self.graph(), active=self._query is not None)
         problem = None if failure is None else self._problem(failure)
         try:

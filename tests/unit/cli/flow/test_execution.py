@@ -265,6 +265,16 @@ def test_a_query_that_does_not_stop_goes_on(flow: Flow) -> None:
     assert flow.failure is None
 
 
+def test_a_query_that_stops_too_late_for_a_request_ends_the_flow_with_a_failure(flow: Flow) -> None:
+    flow.begin = Unstoppable
+    with flow.running():
+        with pytest.raises(FlowError, match="the query did not stop"):
+            deactivate("words")
+        flow.queries[0].isActive = False
+        wait_until(lambda: not flow.run_folder.runs(), what="the end")
+    assert "ended late for a request that failed" in str(flow.failure)
+
+
 def test_a_query_that_does_not_start_again_ends_the_flow_with_the_reason(flow: Flow) -> None:
     def fail() -> Query:
         raise ValueError("odd")
