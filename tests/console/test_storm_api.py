@@ -122,7 +122,12 @@ def test_a_dashboard_reads_cluster_topology_and_component(
     assert (bolt["id"], bolt["boltStats"][3]["acked"]) == ("split", 893)
     assert client.get("v1/topology/other-1-1").status == 404
     assert client.get(f"v1/topology/{topology['id']}/component/absent").status == 404
-    assert client.get(f"v1/topology/{topology['id']}?window=7").status == 400
+    assert client.get(f"v1/topology/{topology['id']}?window=7").json()["window"] == "600"
+    assert client.get(f"v1/topology/{topology['id']}?window=x").status == 400
+    (nimbus,) = client.get("v1/nimbus/summary").json()["nimbuses"]
+    assert nimbus["status"] == "Leader"
+    metrics = client.get(f"v1/topology/{topology['id']}/metrics").json()
+    assert [each["id"] for each in metrics["bolts"]] == ["split"]
 
 
 def test_a_script_deactivates_activates_rebalances_and_kills(
@@ -145,6 +150,9 @@ def test_a_script_deactivates_activates_rebalances_and_kills(
     assert (
         client.post(f"{path}/rebalance/0", {"rebalanceOptions": {"numWorkers": "x"}}).status == 400
     )
+    for options in ({"numWorkers": 10_001}, {"executors": {"x" * 301: 1}}):
+        assert client.post(f"{path}/rebalance/0", {"rebalanceOptions": options}).status == 400
+    assert client.ask("POST", f"{path}/rebalance/{'9' * 5000}").status == 400
     asked = [{key: each[key] for key in each if key != "id"} for each in flow.requests]
     assert asked[:4] == [
         {"deactivate": True},

@@ -21,6 +21,7 @@ from headrace.client.settings import ClientSettings
 T = TypeVar("T")
 
 MOST_AT_ONCE: Final = 8
+MOST_LONG_AT_ONCE: Final = 32
 
 
 class ClusterClient:
@@ -31,6 +32,7 @@ class ClusterClient:
         self._idle: deque[ConnectionPool] = deque()
         self._lock = Lock()
         self._limiter: CapacityLimiter | None = None
+        self._long_limiter: CapacityLimiter | None = None
         self._closed = False
 
     @contextmanager
@@ -52,12 +54,20 @@ class ClusterClient:
         """Run a call in a worker thread and return its result; a few run at once, others wait."""
         if self._limiter is None:
             self._limiter = CapacityLimiter(MOST_AT_ONCE)
+        return await self._run(call, self._limiter)
 
+    async def run_long(self, call: Callable[[ConnectionPool], T]) -> T:
+        """Run a call that waits for something else than the cluster: `run` does not wait for it."""
+        if self._long_limiter is None:
+            self._long_limiter = CapacityLimiter(MOST_LONG_AT_ONCE)
+        return await self._run(call, self._long_limiter)
+
+    async def _run(self, call: Callable[[ConnectionPool], T], limiter: CapacityLimiter) -> T:
         def with_pool() -> T:
             with self.pool() as pool:
                 return call(pool)
 
-        return await run_sync(with_pool, limiter=self._limiter)
+        return await run_sync(with_pool, limiter=limiter)
 
     def close(self) -> None:
         with self._lock:

@@ -42,14 +42,17 @@ def refuse_change_log(state: ConsoleState, topic: str) -> None:
         raise HTTPException(403, "this topic holds the changes made here: the console keeps it")
 
 
-async def body_of(request: Request) -> dict[str, Any]:
+async def body_of(request: Request, *, may_be_empty: bool = False) -> dict[str, Any]:
     """Return the JSON object in the body of a request.
 
     Raises:
         InvalidArgument: the body is something else.
     """
     try:
-        body = json.loads(await request.body())
+        text = await request.body()
+        if may_be_empty and not text:
+            return {}
+        body = json.loads(text)
     except (ValueError, RecursionError, ClientDisconnect):
         raise InvalidArgument("the request's body is no JSON") from None
     if not isinstance(body, dict):

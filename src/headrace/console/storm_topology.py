@@ -40,9 +40,10 @@ _STREAM: Final = "default"
 def topology_id(name: str, pid: int | None, started_ms: int | None) -> str:
     """Return the id of a flow, as Storm makes one: name, number and the second it began.
 
-    A name may have characters that end a part of a path; the id has other ones there.
+    A name may have characters that end a part of a path; the id has their numbers there.
     """
-    return f"{_NO_ID.sub('_', name)}-{pid or 0}-{(started_ms or 0) // 1000}"
+    safe = _NO_ID.sub(lambda found: f"~{ord(found[0]):x}~", name)
+    return f"{safe}-{pid or 0}-{(started_ms or 0) // 1000}"
 
 
 def uptime_text(seconds: int) -> str:
@@ -58,15 +59,19 @@ def uptime_text(seconds: int) -> str:
 def window_named(text: str | None) -> int | None:
     """Return the window that a request asks for, in seconds; None: since the start.
 
+    Of another duration, it is the next longer one.
+
     Raises:
-        InvalidArgument: there is no such window.
+        InvalidArgument: it is no duration.
     """
-    if text in (None, "", ALL_TIME):
+    if not text or text == ALL_TIME:
         return None
-    if text not in map(str, WINDOWS):
+    if not (text.isascii() and text.isdigit()):
         known = ", ".join(map(str, WINDOWS))
-        raise InvalidArgument(f"window is {str(text)[:40]!r}: write {known} or {ALL_TIME}")
-    return int(text)
+        raise InvalidArgument(f"window is {text[:40]!r}: write {known} or {ALL_TIME}")
+    # More digits than a number may have that Python reads.
+    seconds = int(text) if len(text) < 18 else WINDOWS[-1] + 1
+    return next((each for each in WINDOWS if each >= seconds), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ class StormTopology:
         """Return the fields of `topology/summary`."""
         return {
             "id": self.id,
-            "encodedId": quote(self.id),
+            "encodedId": quote(self.id, safe=""),
             "name": self.flow.name,
             "owner": "",
             "status": self._status,
@@ -112,7 +117,7 @@ class StormTopology:
         nodes = self.flow.nodes
         return {
             **self.summary(),
-            "msgTimeout": None,
+            "msgTimeout": 0,
             "window": _window_text(window),
             "windowHint": _hint(window),
             "schedulerDisplayResource": False,
@@ -130,6 +135,16 @@ class StormTopology:
             },
         }
 
+    def metrics(self, window: int | None) -> dict[str, Any]:
+        """Return the fields of `topology/<id>/metrics`: each component's counts by stream."""
+        nodes = self.flow.nodes
+        return {
+            "window": _window_text(window),
+            "window-hint": _hint(window),
+            "spouts": [self._metrics(each, window) for each in nodes if each.kind == "spout"],
+            "bolts": [self._metrics(each, window) for each in nodes if each.kind != "spout"],
+        }
+
     def component(self, name: str, window: int | None) -> dict[str, Any] | None:
         """Return the fields of `topology/<id>/component/<name>`; None if there is none."""
         node = next((each for each in self.flow.nodes if each.name == name), None)
@@ -139,14 +154,14 @@ class StormTopology:
         stats = self._spout_stats if spout else self._bolt_stats
         fields = {
             "id": node.name,
-            "encodedId": quote(node.name),
+            "encodedId": quote(node.name, safe=""),
             "name": self.flow.name,
             "user": "",
             "componentType": "spout" if spout else "bolt",
             "executors": node.parallelism,
             "tasks": node.parallelism,
             "topologyId": self.id,
-            "encodedTopologyId": quote(self.id),
+            "encodedTopologyId": quote(self.id, safe=""),
             "topologyStatus": self._status,
             "window": _window_text(window),
             "windowHint": _hint(window),
@@ -225,15 +240,14 @@ class StormTopology:
         spouts = [
             self._spout_stats(each, window) for each in self.flow.nodes if each.kind == "spout"
         ]
-        bolts = [self._counts(each, window) for each in self.flow.nodes if each.kind != "spout"]
-        emitted = sum(each["emitted"] for each in spouts) + sum(each.emitted for each in bolts)
+        bolts = [self._bolt_stats(each, window) for each in self.flow.nodes if each.kind != "spout"]
         return {
             **_window_fields(window),
-            "emitted": emitted,
-            "transferred": emitted,
+            "emitted": sum(each["emitted"] for each in (*spouts, *bolts)),
+            "transferred": sum(each["transferred"] for each in (*spouts, *bolts)),
             "completeLatency": self._complete_latency,
             "acked": sum(each["acked"] for each in spouts),
-            "failed": sum(each["failed"] for each in spouts) + sum(each.failed for each in bolts),
+            "failed": sum(each["failed"] for each in (*spouts, *bolts)),
         }
 
     def _spout_stats(self, node: FlowNode, window: int | None) -> dict[str, Any]:
@@ -266,7 +280,7 @@ class StormTopology:
     def _spout(self, node: FlowNode, window: int | None) -> dict[str, Any]:
         return {
             "spoutId": node.name,
-            "encodedSpoutId": quote(node.name),
+            "encodedSpoutId": quote(node.name, safe=""),
             **self._row(node),
             **self._spout_stats(node, window),
         }
@@ -274,7 +288,7 @@ class StormTopology:
     def _bolt(self, node: FlowNode, window: int | None) -> dict[str, Any]:
         return {
             "boltId": node.name,
-            "encodedBoltId": quote(node.name),
+            "encodedBoltId": quote(node.name, safe=""),
             **self._row(node),
             **self._bolt_stats(node, window),
         }
@@ -295,8 +309,38 @@ class StormTopology:
     def _output(self, node: FlowNode, stream: str, window: int | None) -> dict[str, Any]:
         # Flows count by component: what one of several streams has is not known.
         alone = len(self._outputs(node)) == 1
-        emitted = self._counts(node, window).emitted if alone else None
-        return {"stream": stream, "emitted": emitted, "transferred": emitted}
+        shown = ["emitted", "transferred"]
+        if node.kind == "spout":
+            stats = self._spout_stats(node, window)
+            shown += ["completeLatency", "acked", "failed"]
+        else:
+            stats = self._bolt_stats(node, window)
+        return {"stream": stream, **{name: stats[name] if alone else None for name in shown}}
+
+    def _metrics(self, node: FlowNode, window: int | None) -> dict[str, Any]:
+        """Return the counts of a component's streams; of several, they are not known."""
+        spout = node.kind == "spout"
+        streams = [self._output(node, each, window) for each in self._outputs(node)]
+        outputs = [({"stream_id": each["stream"]}, each) for each in streams]
+        inputs = [
+            ({"component_id": each["component"], "stream_id": each["stream"]}, each)
+            for each in self._inputs(node, window)
+        ]
+
+        def values(name: str, rows: list[tuple[dict[str, str], dict[str, Any]]]) -> Any:
+            return [{**ids, "value": row[name]} for ids, row in rows if row.get(name) is not None]
+
+        fields = {"id": node.name}
+        fields |= {name: values(name, outputs) for name in ("emitted", "transferred")}
+        fields |= {name: values(name, outputs if spout else inputs) for name in ("acked", "failed")}
+        if spout:
+            return {**fields, "complete_ms_avg": values("completeLatency", outputs)}
+        return {
+            **fields,
+            "process_ms_avg": values("processLatency", inputs),
+            "executed": values("executed", inputs),
+            "executed_ms_avg": values("executeLatency", inputs),
+        }
 
     def _inputs(self, node: FlowNode, window: int | None) -> list[dict[str, Any]]:
         inputs = [each for each in self.flow.inputs if each.target == node.name]
@@ -305,7 +349,7 @@ class StormTopology:
         return [
             {
                 "component": each.source,
-                "encodedComponentId": quote(each.source),
+                "encodedComponentId": quote(each.source, safe=""),
                 "stream": each.stream or _STREAM,
                 # As above: with several inputs it is not known how much came from which.
                 **{name: stats[name] if len(inputs) == 1 else None for name in shown},

@@ -1,5 +1,6 @@
 """A flow in the words of Storm's REST API."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def storm(hours: float = 5, *, active: bool = True) -> StormTopology:
 
 def test_the_summary_has_storms_fields() -> None:
     summary = storm().summary()
-    assert summary["id"] == "word_count-77-1000000000"
+    assert summary["id"] == "word~20~count-77-1000000000"
     assert (summary["name"], summary["status"]) == ("word count", "ACTIVE")
     assert (summary["uptime"], summary["uptimeSeconds"]) == ("5h 0m 0s", 18_000)
     assert (summary["tasksTotal"], summary["executorsTotal"], summary["workersTotal"]) == (7, 7, 1)
@@ -109,6 +110,8 @@ def test_a_component_has_stats_inputs_and_outputs() -> None:
     (read,) = bolt["inputStats"]
     assert (read["component"], read["stream"], read["executed"]) == ("lines", "default", 10)
     assert bolt["outputStats"] == [{"stream": "words", "emitted": 40, "transferred": 40}]
+    (written,) = spout["outputStats"]
+    assert (written["completeLatency"], written["acked"], written["failed"]) == ("250.000", 900, 0)
     assert storm().component("absent", None) is None
 
 
@@ -119,11 +122,52 @@ def test_durations_are_in_storms_words(seconds: int, text: str) -> None:
     assert uptime_text(seconds) == text
 
 
-def test_an_unknown_window_is_refused() -> None:
+def test_a_window_is_one_of_storms_or_the_next_longer_one() -> None:
     assert [window_named(each) for each in (None, ":all-time", "600")] == [None, None, 600]
-    with pytest.raises(InvalidArgument, match="window is '700': write 600, 10800, 86400"):
-        window_named("700")
+    assert [window_named(each) for each in ("60", "700", "86401", "9" * 5000)] == [
+        600,
+        10_800,
+        None,
+        None,
+    ]
+    with pytest.raises(InvalidArgument, match="window is 'hour': write 600, 10800, 86400"):
+        window_named("hour")
 
 
 def test_a_flow_elsewhere_has_an_id_too() -> None:
-    assert topology_id("a/b", None, None) == "a_b-0-0"
+    assert topology_id("a-b", None, None) == "a-b-0-0"
+
+
+def test_names_that_differ_have_ids_that_differ() -> None:
+    names = ("a b", "a/b", "a_b", "a~b", "a~20~b")
+    assert len({topology_id(each, None, None) for each in names}) == len(names)
+
+
+def test_what_no_component_reads_is_not_transferred() -> None:
+    totals = storm().detail(None)["topologyStats"][-1]
+    assert (totals["emitted"], totals["transferred"]) == (4_900, 4_900)
+    alone = replace(storm(), flow=replace(storm().flow, inputs=()))
+    assert alone.detail(None)["topologyStats"][-1]["transferred"] == 0
+
+
+def test_numbers_are_numbers() -> None:
+    assert isinstance(storm().detail(None)["msgTimeout"], int)
+
+
+def test_metrics_are_by_stream() -> None:
+    metrics = storm().metrics(None)
+    (spout,) = metrics["spouts"]
+    split, _ = metrics["bolts"]
+    lines = {"component_id": "lines", "stream_id": "default"}
+    assert (metrics["window"], metrics["window-hint"]) == (":all-time", "All time")
+    assert spout == {
+        "id": "lines",
+        "emitted": [{"stream_id": "default", "value": 900}],
+        "transferred": [{"stream_id": "default", "value": 900}],
+        "acked": [{"stream_id": "default", "value": 900}],
+        "failed": [{"stream_id": "default", "value": 0}],
+        "complete_ms_avg": [{"stream_id": "default", "value": "250.000"}],
+    }
+    assert split["emitted"] == [{"stream_id": "words", "value": 4_000}]
+    assert split["executed"] == [{**lines, "value": 900}]
+    assert split["executed_ms_avg"] == [{**lines, "value": "0.048"}]

@@ -1,7 +1,5 @@
 """Commands that change a running flow: `stop`, `restart`, `rebalance`, `activate`, `deactivate`."""
 
-import os
-import signal
 import time
 from typing import Annotated
 
@@ -32,10 +30,9 @@ def stop(
     now: Annotated[bool, typer.Option("--now", help="Do not wait for the current batch.")] = False,
 ) -> None:
     """Stop a flow; a later run from its checkpoint continues where it stopped."""
-    flow = RunFolder().find(name)
-    os.kill(flow.pid, signal.SIGTERM)
-    if now:
-        os.kill(flow.pid, signal.SIGTERM)
+    run_folder = RunFolder()
+    flow = run_folder.find(name)
+    run_folder.stop(flow, now=now)
     deadline = time.monotonic() + _STOP_SECONDS
     while flow.alive:
         if time.monotonic() > deadline:

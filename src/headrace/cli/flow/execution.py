@@ -1,13 +1,17 @@
 """Running one flow: start, watch, change, stop.
 
 Rule 1: a stop lets the current batch end, for at most half a minute. A batch that takes longer is
-        interrupted; the next start from the same checkpoint repeats it.
+        interrupted; the next start from the same checkpoint repeats it, or skips it if the flow is
+        at most once.
 Rule 2: a request of another command (`rebalance`, `restart`, `activate`, `deactivate`) is carried
         out between two batches: the query stops after a batch and starts again from its checkpoint,
         with the new plan if there is one. An inactive flow has no query.
-Rule 3: the run has a file in the folder of runs exactly while it runs.
+Rule 3: a request that fails is answered with the reason, and changes nothing: the flow goes on as
+        it was. It ends only if its query has ended and does not start again.
+Rule 4: the run has a file in the folder of runs exactly while it runs.
 """
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,6 +22,7 @@ from headrace.cli.flow.flow_run import RunOptions
 from headrace.cli.flow.program import LoadedProgram
 from headrace.flow.error import FlowError
 from headrace.flow.execution.activation import Activation
+from headrace.flow.execution.planned_stop import PlannedStop
 from headrace.flow.execution.rebalance import rebalanced
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.monitoring.run_folder import (
@@ -29,11 +34,14 @@ from headrace.flow.monitoring.run_folder import (
     this_run,
 )
 from headrace.flow.plan.graph import Graph
+from headrace.flow.plan.plan import Guarantee, Latency
 from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.model.error import HeadraceError
 
 _POLL_SECONDS = 0.25
 _BATCH_SECONDS = 30.0
+# How long the file of a run that ends stays, so that the command that asked reads the answer in it.
+_ANSWER_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -48,6 +56,7 @@ class Execution:
         watch: called with the figures, as often.
         metrics: serves the figures; it is closed at the end.
         activation: whether the flow is active, kept in its checkpoint.
+        planned_stop: of a flow that is at most once.
     """
 
     name: str
@@ -60,8 +69,10 @@ class Execution:
     watch: Watch
     metrics: MetricsServer
     activation: Activation
+    planned_stop: PlannedStop | None = None
     run_folder: RunFolder = field(default_factory=RunFolder)
     _query: Any = None
+    _ending: bool = False
 
     def run(self) -> None:
         """Run until it is stopped, its time is over, or it fails.
@@ -90,9 +101,11 @@ class Execution:
                 time.sleep(_POLL_SECONDS)
             self._finish()
             self.watch(self.metrics.figures())
-            failure = None if self._query is None else self._query.exception()
+            failure = self._failure()
             if failure is not None:
                 raise self.options.failed(self.name, failure)
+            if self._ending and not self._is_over(deadline):
+                raise FlowError(f"the query of {self.name} ended late for a request that failed")
         finally:
             self.run_folder.remove(run)
             self.metrics.close()
@@ -108,14 +121,31 @@ class Execution:
 
         try:
             query = self.begin()
-        except PySparkException as error:
-            raise self.options.failed(self.name, error) from error
+        except BaseException as error:
+            if self.planned_stop is not None:
+                self.planned_stop.restore()
+            if isinstance(error, PySparkException):
+                raise self.options.failed(self.name, error) from error
+            raise
         self._query = query
         self.metrics.serve_query(self.name, lambda: query.lastProgress)
 
     def _finish(self) -> None:
-        if self._query is not None:
+        """End the query after its current batch."""
+        if self._query is None:
+            return
+        if self.planned_stop is None:
             finish(self._query)
+            return
+        finish(self._query, hold=self.planned_stop.hold)
+        self.planned_stop.record(self._query)
+
+    def _failure(self) -> Any:
+        """Return the exception with which the query ended by itself."""
+        failure = None if self._query is None else self._query.exception()
+        if self.planned_stop is not None and self.planned_stop.caused(failure):
+            return None
+        return failure
 
     def _is_over(self, deadline: float | None) -> bool:
         return self.stopped() or (deadline is not None and time.monotonic() >= deadline)
@@ -132,27 +162,57 @@ class Execution:
             graph=self.graph(),
             active=self._query is not None,
         )
+        self.run_folder.drop_requests(run)
         self.run_folder.write(run)
         return run
 
     def _carry_out(self, run: Run, request: Mapping[str, Any]) -> Run:
-        """Do what another process asks, and return the run with the outcome."""
+        """Do what another process asks, and return the run with the outcome.
+
+        Raises:
+            FlowError: the query was ended for it, and does not start again.
+        """
+        self._ending = False
+        failure: Exception | None = None
         try:
             if request.get(ACTIVATE):
                 self._activate()
             elif request.get(DEACTIVATE):
                 self._deactivate()
-            elif request.get(RESTART):
-                self._check_restart()
             else:
-                self.change(request)
-        except HeadraceError as error:
-            return self.run_folder.answer(run, request, str(error))
-        if self._query is not None and not (request.get(ACTIVATE) or request.get(DEACTIVATE)):
-            finish(self._query)
+                self._change(request)
+        except Exception as error:  # noqa: BLE001 - Spark's, Java's, the disk's, the program's
+            failure = error
+        else:
+            self._ending = False
+            run = replace(run, graph=self.graph(), active=self._query is not None)
+        problem = None if failure is None else self._problem(failure)
+        try:
+            run = self.run_folder.answer(run, request, problem)
+        except OSError as error:
+            print(f"{self.name} could not answer a request: {error}", file=sys.stderr, flush=True)
+        if problem is not None and self._ending and self._ended:
+            time.sleep(_ANSWER_SECONDS)
+            raise FlowError(problem) from failure
+        return run
+
+    def _problem(self, error: Exception) -> str:
+        if isinstance(error, HeadraceError):
+            return str(error)
+        if isinstance(error, OSError):
+            return f"{self.name} failed: {type(error).__name__}: {error}"
+        return str(self.options.failed(self.name, error))
+
+    def _change(self, request: Mapping[str, Any]) -> None:
+        """Change the plan if that is asked for, and start the query again."""
+        if request.get(RESTART):
+            self._check_restart()
+        else:
+            self.change(request)
+        if self._query is not None:
+            self._ending = True
+            self._finish()
             self._start()
-        run = replace(run, graph=self.graph(), active=self._query is not None)
-        return self.run_folder.answer(run, request, None)
 
     def _check_restart(self) -> None:
         if self._query is None:
@@ -165,7 +225,7 @@ class Execution:
         self.activation.activate()
         try:
             self._start()
-        except HeadraceError:
+        except BaseException:
             self.activation.deactivate()
             raise
 
@@ -173,15 +233,26 @@ class Execution:
         """End the query. The file comes first: a crash in between leaves an inactive flow.
 
         Raises:
-            FlowError: the query failed in its last batch. The run then ends with that failure.
+            FlowError: the query failed in its last batch, and the run then ends with that failure;
+                or the run ends by itself. The flow stays active.
         """
         if self._query is None:
             return
-        self.activation.deactivate()
-        finish(self._query)
-        failure = self._query.exception()
-        if failure is not None:
-            raise self.options.failed(self.name, failure)
+        if self.options.once:
+            raise FlowError(
+                f"{self.name} ends when it has read what there is now (--available-now): stop it"
+                " instead"
+            )
+        try:
+            self.activation.deactivate()
+            self._ending = True
+            self._finish()
+            failure = self._failure()
+            if failure is not None:
+                raise self.options.failed(self.name, failure)
+        except BaseException:
+            self.activation.activate()
+            raise
         self._query = None
 
 
@@ -223,9 +294,23 @@ def plan_execution(
         return Graph.of(current[0]).to_json()
 
     name = program.plan.name
-    activation = activation_of(spark, options)
+    checkpoint = open_store(spark, options.checkpoint, "the checkpoint")
+    planned_stop = None
+    plan = program.plan
+    if plan.guarantee is Guarantee.AT_MOST_ONCE and plan.latency is not Latency.REALTIME:
+        planned_stop = PlannedStop(spark.sparkContext._jsc.sc(), checkpoint)
     return Execution(
-        name, options, spark, begin, change, graph, stopped, watch, metrics, activation
+        name=name,
+        options=options,
+        spark=spark,
+        begin=begin,
+        change=change,
+        graph=graph,
+        stopped=stopped,
+        watch=watch,
+        metrics=metrics,
+        activation=Activation(checkpoint),
+        planned_stop=planned_stop,
     )
 
 
@@ -238,14 +323,24 @@ def activation_of(spark: Any, options: RunOptions) -> Activation:
     return Activation(open_store(spark, options.checkpoint, "the checkpoint"))
 
 
-def finish(query: Any, seconds: float = _BATCH_SECONDS) -> None:
-    """Let the current batch end, and stop the query before the next one."""
+def finish(
+    query: Any,
+    seconds: float = _BATCH_SECONDS,
+    hold: Callable[[Any], bool] = lambda query: True,
+) -> None:
+    """Let the current batch end, and stop the query before the next one.
+
+    Args:
+        hold: keeps the next batch from running; returns False if it runs already. The stop then
+            waits for that one too.
+    """
     last = query.lastProgress
     deadline = time.monotonic() + seconds
     while query.isActive and time.monotonic() < deadline:
         status = query.status
-        ended = query.lastProgress != last
-        if ended or not status["isTriggerActive"]:
+        now = query.lastProgress
+        if (now != last or not status["isTriggerActive"]) and hold(query):
             break
+        last = now
         time.sleep(_POLL_SECONDS / 10)
     query.stop()

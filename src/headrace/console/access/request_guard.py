@@ -15,6 +15,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,6 +27,7 @@ MOST_BODY_BYTES: Final = 8 * 1024 * 1024
 OUR_HEADER: Final = "x-headrace-console"
 _OPEN_PATHS: Final = ("/api/session", "/api/health")
 _SAFE_METHODS: Final = ("GET", "HEAD")
+_TOO_LONG: Final = f"a request has at most {MOST_BODY_BYTES} bytes"
 
 _HEADERS: Final = {
     "Content-Security-Policy": (
@@ -79,7 +81,7 @@ class RequestGuard:
         if scope["method"] not in _SAFE_METHODS and not _from_our_page(headers):
             return _refused(403, "this request does not come from the console's own page")
         if int(headers.get("content-length", "0") or 0) > MOST_BODY_BYTES:
-            return _refused(413, f"a request has at most {MOST_BODY_BYTES} bytes")
+            return _refused(413, _TOO_LONG)
         user = self._user(headers)
         if user is None and path not in _OPEN_PATHS:
             return _refused(401, "log in first")
@@ -107,7 +109,7 @@ def _from_our_page(headers: Headers) -> bool:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Bound a body whose Content-Length is missing or too small."""
+    """Bound a body whose Content-Length is missing or too small: its route is left with a 413."""
     received = 0
 
     async def bounded() -> Message:
@@ -116,7 +118,7 @@ def _bounded(receive: Receive) -> Receive:
         if message["type"] == "http.request":
             received += len(message.get("body", b""))
             if received > MOST_BODY_BYTES:
-                return {"type": "http.disconnect"}
+                raise HTTPException(413, _TOO_LONG)
         return message
 
     return bounded

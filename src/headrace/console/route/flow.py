@@ -1,8 +1,6 @@
 """`/api/flows`: the flows on this machine and those that the operator named, with their graphs and
 figures; stop, restart, activate and deactivate one."""
 
-import os
-import signal
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -62,7 +60,7 @@ async def stop(request: Request) -> Response:
 
     Body: `{"name": ..., "pid": ...}`.
     """
-    return await _change(request, "stop flow", lambda run: os.kill(run.pid, signal.SIGTERM))
+    return await _change(request, "stop flow", RunFolder().stop)
 
 
 async def restart(request: Request) -> Response:
@@ -122,7 +120,8 @@ async def change_flow(
         with state.changes.change(pool, user, action, target, {"pid": run.pid}):
             change(run)
 
-    await state.cluster.run(apply)
+    # A flow does it between two batches: that may take minutes.
+    await state.cluster.run_long(apply)
     state.status_poller.refresh()
 
 

@@ -6,7 +6,6 @@ console has one, the role admin, and the header of the console's own page.
 """
 
 import os
-import signal
 import socket
 from collections.abc import Callable
 from typing import Any, Final
@@ -30,7 +29,13 @@ from headrace.console.storm_topology import (
     uptime_text,
     window_named,
 )
-from headrace.flow.monitoring.run_folder import Run, RunFolder
+from headrace.flow.monitoring.run_folder import (
+    MAX_COUNT,
+    MAX_NAME_LENGTH,
+    MAX_NAMES,
+    Run,
+    RunFolder,
+)
 from headrace.model.error import InvalidArgument
 
 
@@ -86,6 +91,22 @@ async def supervisor_summary(request: Request) -> Response:
     return JSONResponse({"supervisors": [supervisor], "schedulerDisplayResource": False})
 
 
+async def nimbus_summary(request: Request) -> Response:
+    """Return this console, the only one, as the leader."""
+    state = state_of(request)
+    seconds = state.clock.monotonic_ms() // 1000
+    nimbus = {
+        "host": socket.gethostname(),
+        "port": state.settings.listen.port,
+        "status": "Leader",
+        "nimbusUpTime": uptime_text(seconds),
+        "nimbusUpTimeSeconds": seconds,
+        "nimbusLogLink": "",
+        "version": __version__,
+    }
+    return JSONResponse({"nimbuses": [nimbus]})
+
+
 async def topology_summary(request: Request) -> Response:
     topologies = [each.summary() for each in await _topologies(request)]
     return JSONResponse({"topologies": topologies, "schedulerDisplayResource": False})
@@ -94,6 +115,11 @@ async def topology_summary(request: Request) -> Response:
 async def topology(request: Request) -> Response:
     window = window_named(request.query_params.get("window"))
     return JSONResponse((await _topology(request)).detail(window))
+
+
+async def metrics(request: Request) -> Response:
+    window = window_named(request.query_params.get("window"))
+    return JSONResponse((await _topology(request)).metrics(window))
 
 
 async def component(request: Request) -> Response:
@@ -121,6 +147,7 @@ async def rebalance(request: Request) -> Response:
     number of workers is the one of Spark's partitions between stages.
     """
     user_with_role(request, Role.ADMIN)
+    _check_wait(request)
     executors, workers = await _rebalance_options(request)
 
     def change(run: Run) -> None:
@@ -134,7 +161,8 @@ async def rebalance(request: Request) -> Response:
 
 async def kill(request: Request) -> Response:
     """Stop a flow after its current batch: the time to wait has no effect."""
-    return await _operate(request, "kill", lambda run: os.kill(run.pid, signal.SIGTERM))
+    _check_wait(request)
+    return await _operate(request, "kill", RunFolder().stop)
 
 
 async def _operate(request: Request, operation: str, change: Callable[[Run], None]) -> Response:
@@ -151,23 +179,34 @@ async def _operate(request: Request, operation: str, change: Callable[[Run], Non
 
 
 async def _rebalance_options(request: Request) -> tuple[dict[str, int], int | None]:
-    if not await request.body():
-        return {}, None
-    options = (await body_of(request)).get("rebalanceOptions") or {}
+    options = (await body_of(request, may_be_empty=True)).get("rebalanceOptions") or {}
     executors = options.get("executors") or {} if isinstance(options, dict) else None
     if not isinstance(options, dict) or not isinstance(executors, dict):
         raise InvalidArgument("rebalanceOptions has numWorkers, a number, and executors, an object")
     workers = options.get("numWorkers")
+    if len(executors) > MAX_NAMES or any(len(each) > MAX_NAME_LENGTH for each in executors):
+        raise InvalidArgument(
+            f"executors has at most {MAX_NAMES} names, of at most {MAX_NAME_LENGTH} characters"
+        )
     counts = {name: _count(each, f"executors of {name}") for name, each in executors.items()}
     return counts, None if workers is None else _count(workers, "numWorkers")
 
 
 def _count(value: Any, what: str) -> int:
     """Return a number, which Storm's own page sends as text."""
-    text = str(value)
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit()) or len(text) > 9:
+    text = value if isinstance(value, str) else repr(value)[:40]
+    if not (text.isascii() and text.isdigit()) or len(text) > 9:
         raise InvalidArgument(f"{what[:200]} cannot be {text[:40]!r}: write a number")
+    if int(text) > MAX_COUNT:
+        raise InvalidArgument(f"{what[:200]} cannot be {text}: write at most {MAX_COUNT}")
     return int(text)
+
+
+def _check_wait(request: Request) -> None:
+    """Refuse what is no number of seconds, as Storm does."""
+    text = request.path_params["wait"]
+    if not (text.isascii() and text.isdigit()) or len(text) > 9:
+        raise InvalidArgument(f"the time to wait cannot be {text[:40]!r}: write seconds")
 
 
 async def _topologies(request: Request) -> list[StormTopology]:
@@ -207,11 +246,13 @@ ROUTES: Final = [
     Route("/v1/cluster/summary", cluster_summary, methods=["GET"]),
     Route("/v1/cluster/configuration", cluster_configuration, methods=["GET"]),
     Route("/v1/supervisor/summary", supervisor_summary, methods=["GET"]),
+    Route("/v1/nimbus/summary", nimbus_summary, methods=["GET"]),
     Route("/v1/topology/summary", topology_summary, methods=["GET"]),
     Route("/v1/topology/{id}", topology, methods=["GET"]),
-    Route("/v1/topology/{id}/component/{component}", component, methods=["GET"]),
+    Route("/v1/topology/{id}/metrics", metrics, methods=["GET"]),
+    Route("/v1/topology/{id}/component/{component:path}", component, methods=["GET"]),
     Route("/v1/topology/{id}/activate", activate, methods=["POST"]),
     Route("/v1/topology/{id}/deactivate", deactivate, methods=["POST"]),
-    Route("/v1/topology/{id}/rebalance/{wait:int}", rebalance, methods=["POST"]),
-    Route("/v1/topology/{id}/kill/{wait:int}", kill, methods=["POST"]),
+    Route("/v1/topology/{id}/rebalance/{wait}", rebalance, methods=["POST"]),
+    Route("/v1/topology/{id}/kill/{wait}", kill, methods=["POST"]),
 ]

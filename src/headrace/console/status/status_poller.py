@@ -103,7 +103,8 @@ class StatusPoller(PollingThread):
         at_ms = self._clock.wall_ms()
         self._remember_batches(at_ms)
         self.written.add(at_ms, self._written_totals())
-        self.counts.add(at_ms, self._component_counts())
+        # A wall clock that is set would lengthen or shorten the windows.
+        self.counts.add(self._clock.monotonic_ms(), self._component_counts())
 
     def _remember_batches(self, at_ms: int) -> None:
         present = {each.key for each in self._flows}

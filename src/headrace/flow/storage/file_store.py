@@ -10,8 +10,8 @@ from shutil import rmtree
 class FileStore(ABC):
     """A folder, which need not exist. Names are relative to it, with `/` between folders.
 
-    A crash leaves the old file or the new one, never a part. A file is durable when `write`
-    returns. A file has one writer.
+    A crash leaves the old file or the new one, never a part. A change is durable when `write` or
+    `remove` returns. A file has one writer.
     """
 
     @property
@@ -99,7 +99,11 @@ class LocalFileStore(FileStore):
         if path.is_dir():
             rmtree(path)
         else:
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink()
+            except FileNotFoundError:
+                return
+        _sync(path.parent)
 
 
 def _sync(folder: Path) -> None:

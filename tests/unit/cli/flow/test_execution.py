@@ -1,5 +1,6 @@
 """A flow that other commands change while it runs, with a query that stands for Spark's."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -32,7 +33,7 @@ class Query:
     def stop(self) -> None:
         self.isActive = False
 
-    def exception(self) -> None:
+    def exception(self) -> Exception | None:
         return None
 
 
@@ -46,11 +47,21 @@ class Flow:
         self.changes: list[Any] = []
         self.begin: Callable[[], Query] = Query
 
+        self.failure: Exception | None = None
+        self.planned_stop: Any = None
+
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self, **options: Any) -> Iterator[None]:
         stop = Event()
-        execution = self.execution(stop.is_set)
-        thread = Thread(target=execution.run)
+        execution = self.execution(stop.is_set, **options)
+
+        def run() -> None:
+            try:
+                execution.run()
+            except Exception as error:  # noqa: BLE001 - tests look at it
+                self.failure = error
+
+        thread = Thread(target=run)
         thread.start()
         try:
             wait_until(lambda: bool(self.run_folder.runs()), what="the run")
@@ -79,6 +90,7 @@ class Flow:
             watch=lambda figures: None,
             metrics=MetricsServer(),
             activation=self.activation,
+            planned_stop=self.planned_stop,
             run_folder=self.run_folder,
         )
 
@@ -94,6 +106,8 @@ class Flow:
 @pytest.fixture
 def flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flow:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "flows"))
+    monkeypatch.setattr("headrace.cli.flow.execution._POLL_SECONDS", 0.02)
+    monkeypatch.setattr("headrace.flow.monitoring.run_folder._POLL_SECONDS", 0.02)
     return Flow(tmp_path)
 
 
@@ -155,3 +169,178 @@ def test_a_query_of_an_inactive_checkpoint_is_refused(flow: Flow) -> None:
     flow.activation.deactivate()
     with pytest.raises(FlowError, match="words was deactivated"):
         flow.activation.check("words")
+
+
+def no_space() -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_does_not_end_a_flow_that_is_deactivated(
+    flow: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow.activation, "deactivate", no_space)
+    with flow.running():
+        with pytest.raises(FlowError, match="No space left on device"):
+            deactivate("words")
+        assert (flow.run.state, flow.active_queries, flow.activation.active) == ("active", 1, True)
+    assert flow.failure is None
+
+
+def test_an_answer_that_cannot_be_written_does_not_end_the_flow(
+    flow: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = flow.run_folder.answer
+    answers: list[object] = []
+
+    def answer_second(*arguments: Any) -> Run:
+        answers.append(arguments)
+        if len(answers) == 1:
+            no_space()
+        return answer(*arguments)
+
+    monkeypatch.setattr(flow.run_folder, "answer", answer_second)
+    with flow.running():
+        with pytest.raises(FlowError, match="did not do it in 1 s"):
+            flow.run_folder.ask(flow.run, {"deactivate": True}, seconds=1)
+        activate("words")
+        assert flow.active_queries == 1
+    assert flow.failure is None
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError("no one listens"), ValueError("odd")])
+def test_whatever_fails_when_a_flow_is_activated_leaves_it_inactive(
+    flow: Flow, error: Exception
+) -> None:
+    def fail() -> Query:
+        raise error
+
+    with flow.running():
+        deactivate("words")
+        flow.begin = fail
+        with pytest.raises(FlowError, match=str(error)):
+            activate("words")
+        assert (flow.run.state, flow.activation.active) == ("inactive", False)
+        flow.begin = Query
+        activate("words")
+        assert flow.run.state == "active"
+    assert flow.failure is None
+
+
+class Failing(Query):
+    """Fails in its last batch."""
+
+    def exception(self) -> Exception | None:
+        return None if self.isActive else RuntimeError("the last batch failed")
+
+
+class Unstoppable(Query):
+    """Does not stop the first time."""
+
+    asked = False
+
+    def stop(self) -> None:
+        if self.asked:
+            super().stop()
+            return
+        self.asked = True
+        raise TimeoutError("the query did not stop")
+
+
+def test_a_deactivation_that_failed_is_not_in_force_when_the_flow_runs_again(flow: Flow) -> None:
+    flow.begin = Failing
+    with flow.running(), pytest.raises(FlowError, match="the last batch failed"):
+        deactivate("words")
+    assert "the last batch failed" in str(flow.failure)
+    assert flow.activation.active
+
+
+def test_a_query_that_does_not_stop_goes_on(flow: Flow) -> None:
+    flow.begin = Unstoppable
+    with flow.running():
+        with pytest.raises(FlowError, match="the query did not stop"):
+            deactivate("words")
+        assert (flow.run.state, flow.active_queries, flow.activation.active) == ("active", 1, True)
+        deactivate("words")
+        assert flow.run.state == "inactive"
+    assert flow.failure is None
+
+
+def test_a_query_that_stops_too_late_for_a_request_ends_the_flow_with_a_failure(flow: Flow) -> None:
+    flow.begin = Unstoppable
+    with flow.running():
+        with pytest.raises(FlowError, match="the query did not stop"):
+            deactivate("words")
+        flow.queries[0].isActive = False
+        wait_until(lambda: not flow.run_folder.runs(), what="the end")
+    assert "ended late for a request that failed" in str(flow.failure)
+
+
+def test_a_query_that_does_not_start_again_ends_the_flow_with_the_reason(flow: Flow) -> None:
+    def fail() -> Query:
+        raise ValueError("odd")
+
+    with flow.running():
+        flow.begin = fail
+        with pytest.raises(FlowError, match="odd"):
+            flow.run_folder.restart(flow.run)
+    assert isinstance(flow.failure, FlowError)
+    assert "odd" in str(flow.failure)
+
+
+def test_a_run_that_ends_by_itself_is_not_deactivated(flow: Flow) -> None:
+    with flow.running(once=True):
+        with pytest.raises(FlowError, match="stop it instead"):
+            deactivate("words")
+        assert flow.active_queries == 1
+    assert flow.activation.active
+
+
+def test_a_request_to_an_earlier_run_of_the_process_is_dropped(flow: Flow) -> None:
+    with flow.running():
+        path = flow.run_folder._path(flow.run)
+        ticks = flow.run.started_ticks
+    request = path.with_suffix(f".{0:032x}.request")
+    request.write_text(json.dumps({"id": "1", "started_ticks": ticks, "deactivate": True}))
+    with flow.running():
+        assert not request.exists()
+        activate("words")
+        assert len(flow.queries) == 2
+
+
+class Stop:
+    """Stands for what watches the batches of a flow that is at most once."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def hold(self, query: Query) -> bool:
+        self.calls.append("hold")
+        return True
+
+    def record(self, query: Query) -> None:
+        assert not query.isActive
+        self.calls.append("record")
+
+    def restore(self) -> None:
+        self.calls.append("restore")
+
+    def caused(self, failure: object) -> bool:
+        return failure is not None
+
+
+def test_every_stop_of_a_flow_that_is_at_most_once_is_planned(flow: Flow) -> None:
+    def fail() -> Query:
+        raise ValueError("odd")
+
+    flow.begin = Failing
+    flow.planned_stop = stop = Stop()
+    with flow.running():
+        flow.run_folder.restart(flow.run)
+        deactivate("words")
+        flow.begin = fail
+        with pytest.raises(FlowError, match="odd"):
+            activate("words")
+        flow.begin = Failing
+        activate("words")
+    assert stop.calls == ["hold", "record", "hold", "record", "restore", "hold", "record"]
+    assert flow.failure is None

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.console.status.status_poller import StatusPoller
 from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE, RunFolder, this_run
-from headrace.model.clock import SystemClock
+from headrace.model.clock import Clock, SystemClock
 from headrace.testing.readiness import wait_until
 from testkit.sample.figure_server import FigureServer
 
@@ -21,8 +21,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def polling(**flows: str) -> Iterator[StatusPoller]:
-    poller = StatusPoller({}, flows, SystemClock(), 0.05)
+def polling(clock: Clock | None = None, **flows: str) -> Iterator[StatusPoller]:
+    poller = StatusPoller({}, flows, clock or SystemClock(), 0.05)
     poller.start()
     try:
         poller.wait_for_first()
@@ -76,3 +76,20 @@ def test_the_records_of_a_component_become_a_rate() -> None:
             flow.serve(components=[{"component": "out", "executed": 500}])
             key = ("flow", "count", "out")
             wait_until(lambda: poller.written.rate(key) > 0, what="a rate")
+
+
+class SetClock(SystemClock):
+    """A machine whose clock is set back a month at every look."""
+
+    _looks = 0
+
+    def wall_ms(self) -> int:
+        self._looks += 1
+        return super().wall_ms() - self._looks * 30 * 86_400_000
+
+
+def test_a_clock_that_is_set_does_not_change_the_windows() -> None:
+    with polling(SetClock()) as poller:
+        first, _ = poller.counts._now
+        wait_until(lambda: poller.counts._now[0] > first, what="another poll")
+        assert poller.counts._now[0] - first < 86_400_000

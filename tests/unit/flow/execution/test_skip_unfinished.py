@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.flow.execution.skip_unfinished import skip_unfinished
+from headrace.flow.execution.skip_unfinished import record_not_run, skip_unfinished
 from headrace.flow.storage.file_store import LocalFileStore
 
 
@@ -47,3 +47,25 @@ def test_a_first_start_has_nothing_to_skip(tmp_path: Path) -> None:
     skip_unfinished(LocalFileStore(tmp_path / "none"), stateful=False)
 
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+def test_a_batch_recorded_as_not_run_is_run_once(checkpoint: Path, stateful: bool) -> None:
+    store = LocalFileStore(checkpoint)
+    record_not_run(store, 2)
+    skip_unfinished(store, stateful=stateful)
+
+    assert not (checkpoint / "commits" / "2").exists()
+    assert (checkpoint / "offsets" / "1").read_text() == "v1\noffsets 1"
+
+    # It ran, and a crash interrupted it.
+    skip_unfinished(store, stateful=False)
+    assert (checkpoint / "commits" / "2").exists()
+
+
+def test_another_batch_than_the_recorded_one_is_skipped(checkpoint: Path) -> None:
+    store = LocalFileStore(checkpoint)
+    record_not_run(store, 1)
+    skip_unfinished(store, stateful=False)
+
+    assert (checkpoint / "commits" / "2").exists()

@@ -43,3 +43,14 @@ def test_files_are_found_and_removed(store: LocalFileStore) -> None:
 
 def test_spark_names_files_by_the_number_of_a_batch() -> None:
     assert numbered(["0", "12", ".0.crc", "1.compact"]) == {0, 12}
+
+
+def test_a_removal_is_durable(store: LocalFileStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.write("inactive", b"")
+    synced: list[Path] = []
+    monkeypatch.setattr("headrace.flow.storage.file_store._sync", synced.append)
+
+    store.remove("inactive")
+    store.remove("inactive")
+
+    assert synced == [Path(store.text)]
