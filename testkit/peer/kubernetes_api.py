@@ -17,7 +17,8 @@ _NOT_FOUND = 404
 
 
 class KubernetesApi(JavaGatewayProcess):
-    """The mock of the makers of Spark's own client: it takes, lists and deletes any resource.
+    """fabric8's mock of the Kubernetes API: it takes, lists and deletes any resource. fabric8 makes
+    the client that Spark uses, too.
 
     It lacks one thing that Spark asks for: a server-side apply creates what is not there. A proxy
     in front of it adds that.

@@ -23,10 +23,10 @@ from pathlib import Path
 from headrace.cluster.entity import decode_entity
 from headrace.cluster.quota import ClientQuota
 from headrace.log.departed_logs import FUTURE_SUFFIX
+from testkit.simulation.log_dir_administrator import LogDirAdministrator
 from testkit.simulation.offset_committer import OffsetCommitter
 from testkit.simulation.seam_broker import SeamBroker
 from testkit.simulation.seam_client import SeamClient
-from testkit.simulation.seam_operator import SeamOperator
 from testkit.simulation.seam_simulator import SeamSimulator
 from testkit.simulation.virtual_loop import VirtualLoop
 
@@ -39,8 +39,8 @@ class OperatorSimulator(SeamSimulator):
     def _make_broker(self, broker_id: int) -> SeamBroker:
         return SeamBroker(self, broker_id, _DIRECTORIES)
 
-    def _make_administrator(self) -> SeamOperator:
-        return SeamOperator(self)
+    def _make_administrator(self) -> LogDirAdministrator:
+        return LogDirAdministrator(self)
 
     def _more_clients(self, loop: VirtualLoop) -> Sequence[SeamClient]:
         self._committers = [OffsetCommitter(self, number, loop) for number in (1, 2)]

@@ -18,7 +18,8 @@ class GroupEvent:
         out: the records to append and the replies to release.
         groups: each changed group as it will be; None deletes it.
         producer: whose transaction the records belong to.
-        checked: the topics that no offset is suspect of any more.
+        checked: topics whose offsets were compared with the cluster's store; fetches of them are
+            served again.
     """
 
     group_id: str | None = None

@@ -19,11 +19,12 @@ from headrace.flow.plan.stage import stage_layout
 from headrace.flow.plan.work import TaskContext
 from headrace.flow.runtime.plan_run import PlanRun
 from headrace.flow.runtime.spout_offset import SpoutOffset
-from headrace.flow.runtime.spout_task import SpoutLimits, SpoutTask
+from headrace.flow.runtime.spout_task import SpoutTask
 from headrace.flow.runtime.stage_map import BoltStage, SpoutStage, open_records
 from headrace.flow.runtime.stage_state import StageProcessor
 from headrace.flow.runtime.state_memory import StateMemory
 from headrace.flow.runtime.task_state import StateKeeper, TaskState
+from headrace.flow.storm.python_spout import limits_of
 
 _Chunks = list[tuple[int, int, bytes]]
 
@@ -72,7 +73,7 @@ class FlowRun:
             chunks += SpoutStage(self._plan_run, spout)(iter([rows]))
         self._later_stages(chunks)
 
-    def pull(self, spout: str | None = None) -> int:
+    def run_spout_batch(self, spout: str | None = None) -> int:
         """Run one batch over what a `PythonSpout` emits; the next call acks it.
 
         Returns:
@@ -119,7 +120,8 @@ class FlowRun:
         component = self._plan.components[name]
         context = TaskContext(self._plan.name, name, task=0, tasks=1)
         fields = component.outputs[DEFAULT_STREAM]
-        task = SpoutTask(copy.copy(component.work.spout), context, fields, SpoutLimits())
+        limits = limits_of(component.work.spout, name, self._plan.settings)
+        task = SpoutTask(copy.copy(component.work.spout), context, fields, limits)
         self._spouts[name] = task
         return task
 

@@ -137,9 +137,9 @@ def test_a_job_stays_in_its_table_until_its_batch_is_committed(tmp_path: Path) -
         table.executemany("INSERT INTO jobs (name) VALUES (?)", [("sweep",), ("mow",)])
         table.commit()
 
-        assert run.pull() == 2
+        assert run.run_spout_batch() == 2
         assert run.values("jobs-done") == ["sweep is done", "mow is done"]
         assert table.execute("SELECT count(*) FROM jobs").fetchone() == (2,)
         run.restart()
-        assert run.pull("jobs") == 0
+        assert run.run_spout_batch("jobs") == 0
         assert table.execute("SELECT count(*) FROM jobs").fetchone() == (0,)

@@ -338,7 +338,7 @@ class TransactionShard:
             outcomes.update(answers)
             self._when_synced(markers.transactional_id, written, go_on)
 
-        self._ask(markers.transactional_id, asked, answered)
+        self._await_answers(markers.transactional_id, asked, answered)
 
     def _elsewhere(self, names: Iterable[TopicPartition]) -> dict[BrokerId, list[TopicPartition]]:
         found: dict[BrokerId, list[TopicPartition]] = {}
@@ -361,14 +361,14 @@ class TransactionShard:
             for name in names
         }
 
-    def _ask(
+    def _await_answers(
         self,
         transactional_id: str,
         asked: Iterable[Awaitable[dict[TopicPartition, bool]]],
         then: Callable[[Mapping[TopicPartition, bool]], None],
     ) -> None:
-        """Ask other brokers, and the cluster's store, which partitions need a marker no more.
-        Requests for the id wait meanwhile (rule 2)."""
+        """Await the leaders that write the markers, and the store's word on partitions that are
+        gone. Requests for the id wait meanwhile (rule 2)."""
         busy = self.busy[transactional_id] = self._host.loop.create_future()
 
         def answered(done: "asyncio.Future[list[dict[TopicPartition, bool]]]") -> None:

@@ -40,8 +40,9 @@ class Submission:
         arguments: of `headrace flow run`, after the program.
         settings: of Spark.
         login: settings of $HEADRACE_CLIENT_CONFIG.
-        pairs: other settings and arguments of the program. They may hold a password, too: a command
-            line is seen by everyone on the machine.
+        pairs: other settings and arguments of the program. On YARN they travel in a file, because
+            a command line is seen by everyone on the machine. On Kubernetes they do not: a login is
+            refused there, and other secrets belong into the Secret.
     """
 
     name: str

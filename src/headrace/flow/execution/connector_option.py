@@ -11,7 +11,7 @@ import copy
 from dataclasses import replace
 from typing import Any, Final
 
-from headrace.flow.execution.unfinished_spout import has_python_spout
+from headrace.flow.execution.fail_unfinished import has_python_spout
 from headrace.flow.plan.client_option import client_options, without_java
 from headrace.flow.plan.grouping import PartialKey
 from headrace.flow.plan.plan import Kind, Latency, Plan, PlanComponent

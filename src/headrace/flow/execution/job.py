@@ -9,10 +9,10 @@ from headrace.flow.execution.activation import Activation
 from headrace.flow.execution.auditing import audited
 from headrace.flow.execution.compile import Compiled, compile_plan
 from headrace.flow.execution.connector_option import sink_options, with_source_options
+from headrace.flow.execution.fail_unfinished import fail_unfinished, has_python_spout
 from headrace.flow.execution.realtime import start_realtime
 from headrace.flow.execution.session_tuning import tuned
 from headrace.flow.execution.skip_unfinished import skip_unfinished
-from headrace.flow.execution.unfinished_spout import fail_unfinished, has_python_spout
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.plan.client_option import with_login

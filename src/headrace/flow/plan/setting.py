@@ -31,7 +31,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "source.kafka.*": "how spouts connect and read: Kafka's own keys",
     "sink.kafka.*": "how records are written: `sink.kafka.transaction.timeout.ms`, for example",
     "sink.sinkIdPrefix": "what the names of the sink's group and transactional id begin with",
-    "topology.max.spout.pending": "how many tuples of a Python spout a batch has at most: 10,000",
+    "topology.max.spout.pending": "after how many tuples a batch of a Python spout ends: 10,000",
     "topology.message.timeout.secs": "after which time those of a running batch are failed: never",
     "sink.replayMayDiffer": "whether the last batch may come again with another number of records",
     "kafka.*": "how all clients of the flow connect and log in: `kafka.sasl.username`",

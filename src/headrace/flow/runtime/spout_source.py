@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from headrace.flow.runtime.spout_offset import SpoutOffset
-from headrace.flow.runtime.spout_task import SPOUT_NAME, SpoutPlace, SpoutTask
+from headrace.flow.runtime.spout_task import SPOUT_NAME, SpoutTask, SpoutTaskSpec
 from headrace.flow.runtime.stage_source import SealedStage, StageFunction
 
 _CLOSE_SECONDS = 10.0
@@ -39,7 +39,7 @@ class SpoutSource(DataSource):
 
     label: ClassVar[str]
     spout: ClassVar[bytes]
-    place: ClassVar[SpoutPlace]
+    place: ClassVar[SpoutTaskSpec]
     stage: ClassVar[StageFunction]
     output_ddl: ClassVar[str]
 
@@ -55,7 +55,7 @@ class SpoutSource(DataSource):
 
 
 def spout_source(
-    label: str, spout: Any, place: SpoutPlace, stage: StageFunction, output_ddl: str
+    label: str, spout: Any, place: SpoutTaskSpec, stage: StageFunction, output_ddl: str
 ) -> type[SpoutSource]:
     """Return the data source of a spout; register it under its label."""
     members: dict[str, Any] = {
@@ -82,7 +82,7 @@ class SpoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     too, which only plan.
     """
 
-    def __init__(self, spout: bytes, place: SpoutPlace, stage: StageFunction) -> None:
+    def __init__(self, spout: bytes, place: SpoutTaskSpec, stage: StageFunction) -> None:
         self._pickled = spout
         self._place = place
         self._stage = stage

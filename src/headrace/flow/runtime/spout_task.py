@@ -6,7 +6,7 @@ Rule 1: Spark runs one batch after the other, and asks for the next one when the
         one is on disk. So `next_batch(start)` says that the batch that ends at `start` is done: its
         ids are acked. The ids are in the offset, so this holds after a restart too.
 Rule 2: a batch that did not end is never repeated: its tuples may be gone with the process that
-        emitted them. A restart makes it empty (`execution.unfinished_spout`) and fails its ids.
+        emitted them. A restart makes it empty (`execution.fail_unfinished`) and fails its ids.
         The spout has had no ack for them and emits them again: at least once.
 Rule 3: a batch that is still running after the message timeout is failed, and not acked later.
 Rule 4: a batch is bounded in tuples (max pending) and bytes. It also ends when `next_tuple` has
@@ -63,7 +63,7 @@ class SpoutLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class SpoutPlace:
+class SpoutTaskSpec:
     """Where a spout runs, and within which bounds.
 
     Attributes:
@@ -221,7 +221,7 @@ class Collector:
         if self.size > MOST_BATCH_BYTES:
             raise FlowError(
                 f"the spout {self.component} emitted more than {MOST_BATCH_BYTES >> 20} MiB in one"
-                " call of next_tuple: emit fewer tuples, or smaller ones"
+                " batch: emit fewer tuples per call, or smaller ones"
             )
         if message_id is not None:
             self.ids.append(_checked_id(message_id, self.component))
@@ -260,7 +260,7 @@ def _checked_id(message_id: Any, component: str) -> MessageId:
         elif not isinstance(each, str | int):
             raise FlowError(
                 f"the spout {component} emitted a tuple with the message id {_short(message_id)}:"
-                " an id is a text, a number or a tuple of these"
+                " an id is a text, an integer or a tuple of these"
             )
     checked: MessageId = message_id
     return checked

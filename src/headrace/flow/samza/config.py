@@ -62,7 +62,8 @@ class JobConfig:
         serdes: of keys and messages, by `system.topic`, or by `system` for other streams.
         target: the system that the job writes to.
         task: the class of its tasks; None if it has an application.
-        intermediate: the number of tasks behind `partition_by`; None: as many as before.
+        intermediate: the number of tasks behind `partition_by`; None: as many as the
+            largest input has partitions.
         texts: all keys and values of the file, for the task.
     """
 

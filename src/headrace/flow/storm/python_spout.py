@@ -16,7 +16,7 @@ from headrace.flow.runtime.spout_task import (
     NUMBER,
     SPOUT_NAME,
     SpoutLimits,
-    SpoutPlace,
+    SpoutTaskSpec,
 )
 from headrace.flow.runtime.tuple_batch import ORIGIN, TupleBatch
 from headrace.flow.storm.spout import Spout
@@ -31,7 +31,7 @@ class SpoutEmit(Protocol):
 
     Args:
         values: a tuple or list with a value per field.
-        message_id: what `ack` and `fail` are called with: a text, a number or a tuple of these.
+        message_id: what `ack` and `fail` are called with: a text, an integer or a tuple of these.
             Without one, neither is called for the tuple, and it is lost if its batch fails.
     """
 
@@ -52,8 +52,9 @@ class PythonSpout(Spout):
 
     Attributes:
         fields: names and types of the tuples, such as "word STRING, n BIGINT".
-        max_pending: how many tuples a batch has at most; by default the setting
-            topology.max.spout.pending, or 10,000. A batch is acked before the next one is emitted.
+        max_pending: after how many tuples a batch ends; by default the setting
+            topology.max.spout.pending, or 10,000. It is looked at after each `next_tuple`: emit few
+            per call. A batch is acked before the next one is emitted.
         message_timeout_seconds: after which time tuples of a running batch are failed; by default
             the setting topology.message.timeout.secs, or never.
         max_batch_bytes: after how many bytes a batch ends.
@@ -104,10 +105,10 @@ class PythonSpout(Spout):
         """Emit a tuple again."""
 
     def activate(self) -> None:
-        """Called after `open`; and so after every `headrace flow activate`."""
+        """Called after every `open`, also by `headrace flow activate`."""
 
     def deactivate(self) -> None:
-        """Called before `close`; and so by every `headrace flow deactivate`."""
+        """Called before every `close`, also by `headrace flow deactivate`: it closes the spout."""
 
     def close(self) -> None:
         """Release what `open` made: the query has ended. A crash calls nothing."""
@@ -117,14 +118,15 @@ class PythonSpout(Spout):
 
 
 class PythonSpoutWork(Spout):
-    """A Python spout as a component. Apart from the user's object, whose attributes are its own."""
+    """A Python spout as a component: a separate object, so that no attribute here clashes with one
+    of the user's."""
 
     replayable = False
 
     def __init__(self, spout: PythonSpout) -> None:
         self.spout = spout
         self.fields = Fields.parse(spout.fields) if spout.fields else _NO_FIELDS
-        self._place: SpoutPlace | None = None
+        self._place: SpoutTaskSpec | None = None
 
     def bound(
         self,
@@ -136,7 +138,7 @@ class PythonSpoutWork(Spout):
         failed: tuple[MessageId, ...],
     ) -> "PythonSpoutWork":
         bound = copy.copy(self)
-        bound._place = SpoutPlace(
+        bound._place = SpoutTaskSpec(
             context=TaskContext(plan, component, task=0, tasks=1),
             fields=self.fields,
             limits=limits_of(self.spout, component, settings),

@@ -50,7 +50,7 @@ class Spout:
     ) -> "Spout":
         """Return this spout, as a component of a plan.
 
-        Override it if the spout needs to know.
+        Override it if the spout needs its name, its settings or the ids that failed.
 
         Args:
             failed: the ids of the tuples in a batch that an earlier process did not finish.

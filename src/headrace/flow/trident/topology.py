@@ -58,7 +58,8 @@ class TridentTopology:
         Args:
             kind: transactional, opaque or non-transactional: what a repeated batch has; see
                 `SpoutKind`. By default a `TopicSpout` is transactional, or opaque with
-                failOnDataLoss=false, and a `SparkSpout` is opaque.
+                failOnDataLoss=false, a `SparkSpout` is opaque, and a `PythonSpout` is
+                non-transactional.
 
         Raises:
             FlowError: the name is taken, or the spout cannot be of that kind.

@@ -150,7 +150,7 @@ class LeaderEpochs:
             self._replace(entries[:kept])
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that ended before `start_offset - 1`, because the log starts there now.
+        """Drop the epochs whose end offset is below `start_offset`, where the log starts now.
 
         The epoch of the last record below stays, with the start that it had: a follower that has
         other records below still differs from this log, and must hear of it. (Kafka lets it begin

@@ -12,7 +12,7 @@ from headrace.flow.plan.fields import Fields
 from headrace.flow.plan.work import TaskContext
 from headrace.flow.runtime.spout_offset import MessageId, SpoutOffset
 from headrace.flow.runtime.spout_source import SpoutReader, TuplePartition, spout_source
-from headrace.flow.runtime.spout_task import NUMBER, SpoutLimits, SpoutPlace, SpoutTask
+from headrace.flow.runtime.spout_task import NUMBER, SpoutLimits, SpoutTask, SpoutTaskSpec
 
 FIELDS = Fields.parse("word STRING")
 START = SpoutOffset("words")
@@ -173,7 +173,7 @@ def test_tuples_without_an_id_are_neither_acked_nor_failed() -> None:
         ("word", "declares 'word STRING' and emitted 'word': emit a tuple"),
         (("a", "b"), r"declares 'word STRING' and emitted 2 values: \('a', 'b'\)"),
         ((7,), r"declares 'word STRING' and emitted \(7,\); word does not fit"),
-        (("x" * (65 << 20),), "more than 64 MiB in one call of next_tuple"),
+        (("x" * (65 << 20),), "more than 64 MiB in one batch"),
     ],
 )
 def test_what_is_no_tuple_is_named(emitted: Any, message: str) -> None:
@@ -191,7 +191,7 @@ def test_an_id_that_json_cannot_hold_is_refused() -> None:
         def next_tuple(self, emit: Any) -> None:
             emit(("a",), message_id=object())
 
-    with pytest.raises(FlowError, match="an id is a text, a number or a tuple of these"):
+    with pytest.raises(FlowError, match="an id is a text, an integer or a tuple of these"):
         task_of(Wrong()).next_batch(START)
 
 
@@ -233,7 +233,7 @@ class Table:
 
 
 def reader_of(spout: Any, **limits: Any) -> SpoutReader:
-    place = SpoutPlace(
+    place = SpoutTaskSpec(
         TaskContext("plan", "words", task=0, tasks=1), FIELDS, SpoutLimits(**limits), tasks=2
     )
     source = spout_source("label", spout, place, iter, "word STRING")

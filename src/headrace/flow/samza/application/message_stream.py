@@ -46,7 +46,7 @@ class MessageStream:
     """A stream of messages. Several operators may begin with one stream.
 
     Functions are called with a message. An object with `__call__` may have `init(context)`, which
-    is called once per process before the first message, and `close()`.
+    is called once per task and worker process before the first message, and `close()`.
 
     Every operator may be given a `name`: it stands in messages, and state is kept under it.
     """

@@ -18,7 +18,7 @@ _ENTITIES: tuple[QuotaEntity, ...] = (
 _RATES = (1000.0, 5000.0, None)
 
 
-class SeamOperator(SeamAdministrator):
+class LogDirAdministrator(SeamAdministrator):
     """Moves logs between directories, and changes quotas of clients, too."""
 
     def _move_log(self, broker: SeamBroker) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.flow.execution.fail_unfinished import fail_unfinished
 from headrace.flow.execution.skip_unfinished import skip_unfinished
-from headrace.flow.execution.unfinished_spout import fail_unfinished
 from headrace.flow.runtime.spout_offset import SpoutOffset
 from headrace.flow.storage.file_store import LocalFileStore
 
