@@ -220,7 +220,8 @@ class _Loader:
         # They would speak of records that a crash took, or that another log took the place of. Also
         # after one more crash: nothing else may be flushed in a log that stays empty.
         self._epochs.clear()
-        self.repaired |= offset > 0
+        if offset:
+            self._epochs.flush()
         self._recovery_point = min(self._recovery_point, offset)
         return offset
 
