@@ -5,6 +5,7 @@ the same program and arguments: what `headrace flow run` does here, it does ther
 """
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,11 +17,12 @@ from headrace.cli.flow.pack import PYTHON, UNPACKED
 from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.flow.error import FlowError
 from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE
-from headrace.flow.plan.client_option import is_security_key
 from headrace.model.error import ConfigError
 
 _PAIRS = "pairs.properties"
 _KUBERNETES = "k8s://"
+# Of any client of the flow, and whatever a program calls so itself.
+_SECRET = re.compile(r"(^|\.)(sasl|ssl|security)\.|password|secret", re.IGNORECASE)
 _IMAGE = "spark.kubernetes.container.image"
 _LOGIN_FILE = f"spark.kubernetes.driverEnv.{CLIENT_CONFIG_VARIABLE}"
 # Where the recipe in docs/kubernetes.md puts the command line.
@@ -42,7 +44,7 @@ class Submission:
         login: settings of $HEADRACE_CLIENT_CONFIG.
         pairs: other settings and arguments of the program. On YARN they travel in a file, because
             a command line is seen by everyone on the machine. On Kubernetes they do not: a login is
-            refused there, and other secrets belong into the Secret.
+            refused there, and so is what is called a password or a secret.
     """
 
     name: str
@@ -92,7 +94,7 @@ class Submission:
             raise ConfigError(
                 f"say which image the pods run: -X {_IMAGE}=NAME (docs/kubernetes.md has a recipe)"
             )
-        secret = next((key for key in self.pairs if is_security_key(key)), None)
+        secret = next(filter(_SECRET.search, self.pairs), None)
         if self.login and _LOGIN_FILE not in self.settings:
             secret = f"${CLIENT_CONFIG_VARIABLE}"
         if secret is not None:

@@ -118,6 +118,10 @@ class TestKubernetes:
         [
             {"login": {"kafka.sasl.password": "apple"}},
             {"pairs": {"kafka.sasl.password": "apple"}},
+            {"pairs": {"sink.kafka.sasl.password": "apple"}},
+            {"pairs": {"source.kafka.ssl.key.pem": "apple"}},
+            {"pairs": {"systems.other.producer.sasl.jaas.config": "apple"}},
+            {"pairs": {"db_password": "apple"}},
         ],
     )
     def test_a_password_is_not_sent(self, tmp_path: Path, changes: dict[str, object]) -> None:
