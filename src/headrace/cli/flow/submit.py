@@ -25,7 +25,7 @@ _KUBERNETES = "k8s://"
 _SECRET = re.compile(r"(^|\.)(sasl|ssl|security)\.|password|secret", re.IGNORECASE)
 _IMAGE = "spark.kubernetes.container.image"
 _LOGIN_FILE = f"spark.kubernetes.driverEnv.{CLIENT_CONFIG_VARIABLE}"
-# Where the recipe in docs/kubernetes.md puts the command line.
+# Where the recipe in docs/spark-kubernetes.md puts the command line.
 _IMAGE_MAIN = "local:///opt/headrace/main.py"
 _ESCAPES = {ord(each): f"\\{each}" for each in "\\=:#"} | {
     ord(each): f"\\{letter}" for each, letter in zip("\n\r\t", "nrt", strict=True)
@@ -92,7 +92,8 @@ class Submission:
         """Return the command for pods: the image has the program, a Secret has the login."""
         if _IMAGE not in self.settings:
             raise ConfigError(
-                f"say which image the pods run: -X {_IMAGE}=NAME (docs/kubernetes.md has a recipe)"
+                f"say which image the pods run: -X {_IMAGE}=NAME (docs/spark-kubernetes.md has a"
+                " recipe)"
             )
         secret = next(filter(_SECRET.search, self.pairs), None)
         if self.login and _LOGIN_FILE not in self.settings:
