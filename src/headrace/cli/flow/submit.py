@@ -20,6 +20,7 @@ from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE
 from headrace.model.error import ConfigError
 
 _PAIRS = "pairs.properties"
+_YARN = "yarn"
 _KUBERNETES = "k8s://"
 # Of any client of the flow, and whatever a program calls so itself.
 _SECRET = re.compile(r"(^|\.)(sasl|ssl|security)\.|password|secret", re.IGNORECASE)
@@ -65,14 +66,10 @@ class Submission:
         Raises:
             ConfigError: this master does not run drivers written in Python.
         """
-        if self.master == "yarn":
+        check_runs_drivers(self.master)
+        if self.master == _YARN:
             return self._on_yarn(home, folder)
-        if self.master.startswith(_KUBERNETES):
-            return self._on_kubernetes(home)
-        raise ConfigError(
-            f"--deploy-mode cluster is for --master yarn and k8s://, not {self.master}: a"
-            " standalone master runs no driver in Python"
-        )
+        return self._on_kubernetes(home)
 
     def _on_yarn(self, home: Path, folder: Path) -> list[str]:
         program, files = self._shipped()
@@ -173,6 +170,21 @@ def environment_settings(archive: str | None, settings: Mapping[str, str]) -> di
         "spark.archives": ",".join([f"{archive}#{UNPACKED}", *others]),
         "spark.pyspark.python": PYTHON,
     }
+
+
+def check_runs_drivers(master: str | None) -> None:
+    """Refuse a master that runs no driver of a program in Python; Spark's standalone one does not.
+
+    Raises:
+        ConfigError: with what to write instead.
+    """
+    if master is None:
+        raise ConfigError("--deploy-mode cluster wants --master yarn or k8s://…: say which cluster")
+    if master != _YARN and not master.startswith(_KUBERNETES):
+        raise ConfigError(
+            f"{master} runs no driver in Python: leave out --deploy-mode cluster, and the driver"
+            f" runs here; --master {_YARN} and {_KUBERNETES}… run it in the cluster"
+        )
 
 
 def spark_home() -> Path:
