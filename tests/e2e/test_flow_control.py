@@ -5,6 +5,7 @@ and the commands have different folders of runs, as on two machines.
 """
 
 import json
+import os
 import re
 import socket
 from collections.abc import Iterator
@@ -28,11 +29,12 @@ from confluent_kafka.admin import (
 from headrace.cli.flow.execution import Execution
 from headrace.cli.flow.flow_run import RunOptions
 from headrace.cli.terminal.stop import Stop
+from headrace.client.read.reader import Reader
 from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.flow.error import FlowError
 from headrace.flow.execution.activation import Activation
 from headrace.flow.monitoring.metrics_server import MetricsServer
-from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE, RunFolder
+from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE, RunFolder, this_run
 from headrace.flow.remote.driver_link import DriverLink
 from headrace.flow.remote.remote_control import RemoteControl
 from headrace.flow.storage.file_store import LocalFileStore
@@ -61,7 +63,7 @@ class Machine:
     """Runs drivers, and commands that log in as some user and see no driver's folder."""
 
     def __init__(self, folder: Path, brokers: str, logs: list[Any]) -> None:
-        self._folder, self._brokers = folder, brokers
+        self.folder, self._brokers = folder, brokers
         self.logs = logs
 
     def settings(self, user: str) -> dict[str, str]:
@@ -73,12 +75,12 @@ class Machine:
             "sasl.password": "apple",
         }
 
-    def command(self, user: str, *arguments: str) -> Finished:
-        login = self._folder / f"{user}.properties"
+    def command(self, user: str, *arguments: str, folder: str = "here") -> Finished:
+        login = self.folder / f"{user}.properties"
         lines = (f"{key}={value}\n" for key, value in self.settings(user).items())
         login.write_text("".join(lines))
         here = {
-            FOLDER_VARIABLE: str(self._folder / "here"),
+            FOLDER_VARIABLE: str(self.folder / folder),
             CLIENT_CONFIG_VARIABLE: str(login),
         }
         return run_headrace("flow", *arguments, environment=here)
@@ -90,7 +92,7 @@ class Machine:
     @contextmanager
     def driver(self, user: str, application: str) -> Iterator[Thread]:
         """Run a flow until it is stopped, at the latest at the end of the block."""
-        folder = RunFolder(self._folder / application)
+        folder = RunFolder(self.folder / application)
         metrics = MetricsServer()
         with Stop() as stop:
             execution = Execution(
@@ -105,7 +107,7 @@ class Machine:
                 stopped=lambda: stop.requested,
                 watch=lambda figures: None,
                 metrics=metrics,
-                activation=Activation(LocalFileStore(self._folder / f"{application}.checkpoint")),
+                activation=Activation(LocalFileStore(self.folder / f"{application}.checkpoint")),
                 run_folder=folder,
             )
 
@@ -208,6 +210,8 @@ def test_a_flow_in_a_cluster_is_seen_changed_and_stopped(machine: Machine) -> No
         stopped = machine.command("operator", "stop", "words")
         driver.join(30)
         alive = driver.is_alive()
+        with Reader.of_topics(machine.settings("operator"), RUNS, columns=["value"]) as reader:
+            written = b"".join(each or b"" for each in reader.read_all()["value"].to_pylist())
 
     assert (row["name"], row["application"], row["pid"]) == ("words", "application_1_0001", None)
     assert (row["host"], row["state"]) == (socket.gethostname(), "active")
@@ -217,6 +221,8 @@ def test_a_flow_in_a_cluster_is_seen_changed_and_stopped(machine: Machine) -> No
     for each in (paused, resumed, restarted, stopped):
         assert each.code == 0, each.err
     assert (state_paused, state_resumed, alive) == ("inactive", "active", False)
+    assert b"words.py" in written
+    assert b"apple" not in written
     assert machine.listed() == []
     assert "no flow called words runs" in machine.command("operator", "stop", "words").err
 
@@ -233,6 +239,27 @@ def test_flows_with_one_name_are_told_apart_by_their_application(machine: Machin
     assert ambiguous.code == 1
     assert "application_1_0002, application_1_0003" in ambiguous.err
     assert chosen.code == 0, chosen.err
+
+
+def test_a_driver_of_this_machine_comes_once_and_goes_by_its_pid(machine: Machine) -> None:
+    with machine.driver("driver", "application_1_0008"):
+        wait_until(lambda: len(machine.listed()) == 1, what="the run in the list")
+        both = machine.command("operator", "list", "--format=json", folder="application_1_0008")
+
+    (row,) = json.loads(both.out)
+    assert (row["pid"], row["application"]) == (os.getpid(), None)
+
+
+def test_flows_of_both_kinds_with_one_name_are_told_apart(machine: Machine) -> None:
+    here = RunFolder(machine.folder / "here")
+    mine = this_run(name="words", program="words.py", master="local", brokers="b:9092")
+    here.write(mine)
+    with machine.driver("driver", "application_1_0009"):
+        wait_until(lambda: len(machine.listed()) == 2, what="both in the list")
+        ambiguous = machine.command("operator", "stop", "words")
+
+    assert ambiguous.code == 1
+    assert f"pid {mine.pid}, application_1_0009" in ambiguous.err
 
 
 def test_a_driver_that_was_killed_is_lost_and_not_asked(machine: Machine) -> None:
