@@ -252,12 +252,14 @@ def test_inputs_and_outputs_have_the_options_of_a_topology(folder: Path) -> None
     keys = {
         "headrace.source.maxOffsetsPerTrigger": "10",
         "headrace.sink.kafka.transaction.timeout.ms": "900000",
+        "headrace.control": "on",
     }
     read = read_config(MINIMAL | keys, folder)
 
     assert read.settings == {
         "source.maxOffsetsPerTrigger": "10",
         "sink.kafka.transaction.timeout.ms": "900000",
+        "control": "on",
     }
 
 
