@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from headrace.client.address import Address
 from headrace.client.error import BrokerError, ConnectionLost, Unreachable, error_of
 from headrace.client.network.connection import BrokerConnection
-from headrace.client.network.inbox import Allocate
 from headrace.client.network.idle_connection import IDLE
+from headrace.client.network.inbox import Allocate
 from headrace.client.network.metadata import BrokerMetadata, Metadata
 from headrace.client.network.retry import STALE_COORDINATOR, Retry
 from headrace.client.settings import ClientSettings
