@@ -76,7 +76,8 @@ class Landing:
         if self.columns is not None:
             options["valueSchema"] = self.columns
         own = {key: each for key, each in self.options.items() if key not in SETTINGS}
-        return {**options, **without_java(user_settings(own, brokers_of(own, self.brokers), self.name))}
+        brokers = brokers_of(own, self.brokers)
+        return {**options, **without_java(user_settings(own, brokers, self.name))}
 
     def _audit(self, options: Mapping[str, str]) -> dict[str, str]:
         from headrace.spark.source.option import SourceOptions
