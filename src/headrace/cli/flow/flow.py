@@ -148,6 +148,10 @@ def run(
             " --available-now and --checkpoint"
         )
     seconds = None if duration is None else parse_duration(duration)
+    if deploy_mode is DeployMode.CLUSTER:
+        from headrace.cli.flow.submit import check_runs_drivers
+
+        check_runs_drivers(master)  # before topics are made
     if audit is not None:
         pairs = [*(pairs or ()), f"audit={'on' if audit else 'off'}"]
     loaded, given = _load(program, brokers, pairs, filter_file, create_topics=create_topics)
@@ -201,7 +205,7 @@ def _submit(plan: Plan, given: ProgramArguments, options: Any, arguments: list[s
         Submission(
             name=plan.name,
             program=options.program,
-            master=options.master or "local[*]",
+            master=options.master,
             arguments=["-b", given.brokers, *arguments],
             settings={key: value for key, value in plan.settings.items() if _is_spark(key)},
             login=login,
