@@ -45,7 +45,8 @@ from headrace.flow.remote.topic_name import REQUESTS, RUNS
 
 _log = structlog.get_logger(__name__)
 _POLL_SECONDS: Final = 0.25
-_RETRY_SECONDS: Final = 30.0
+# Less than it takes to be lost: a broker that restarts is no reason to look dead.
+_RETRY_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 10.0
 _MAX_OUTCOMES: Final = 32
 _MAX_PROBLEM_LENGTH: Final = 1_000

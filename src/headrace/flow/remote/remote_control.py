@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from headrace.client.error import BrokerError, ClientError, WriteFailed
-from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.read_range import LogEdge
 from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
@@ -49,9 +48,6 @@ class RemoteControl:
         """
         table = RunTable()
         try:
-            # Asks once, and gives up at the first failure: a reader would try for long.
-            with ConnectionPool(self._settings) as pool:
-                pool.metadata([RUNS])
             reader = open_reader(self._settings, RUNS, LogEdge.EARLIEST, follow=False)
             if reader is None:
                 return []
