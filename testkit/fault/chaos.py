@@ -23,6 +23,7 @@ from testkit.fault.workload import Workload
 
 _MORE_RECORDS = 10
 _WAIT_SECONDS = 120.0
+_LOOK_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -35,6 +36,7 @@ class ChaosReport:
     acknowledged: int = 0
     transactions: int = 0
     replaced: int = 0
+    alone: int = 0
     silences: list[tuple[float, str]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     anomalies: list[Anomaly] = field(default_factory=list)
@@ -57,7 +59,8 @@ class ChaosReport:
             f"Seed {self.seed}: {sum(self.faults.values())} faults, {self.sent} records sent, "
             f"{self.acknowledged} acknowledged, {self.transactions} transactions, "
             f"{self.replaced} producers replaced after an abort that no coordinator knew of, "
-            f"{len(self.failures)} errors at the clients, {len(self.anomalies)} violations. A wait "
+            f"{len(self.failures)} errors at the clients, {len(self.anomalies)} violations. "
+            f"{self.alone} times the only replica in sync was down, and was waited for. A wait "
             "is from a fault, or its end, until every partition has acknowledged records that were "
             "sent later.\n"
         )
@@ -176,9 +179,20 @@ class Chaos:
         """Wait until records that are sent from now on are acknowledged, by every partition."""
         began, workload = time.monotonic(), self._workload
         goes_on = workload.goes_on(_MORE_RECORDS)
+        look_at = began + _LOOK_SECONDS
+
+        def is_over() -> bool:
+            nonlocal look_at
+            if workload.has_lost_a_client or goes_on():
+                return True
+            if time.monotonic() < look_at:
+                return False
+            look_at = time.monotonic() + _LOOK_SECONDS
+            return self._waits_for_the_only_one()
+
         try:
             wait_until(
-                lambda: workload.has_lost_a_client or goes_on(),
+                is_over,
                 what=f"acknowledged records ({self._now})",
                 timeout_seconds=_WAIT_SECONDS,
             )
@@ -187,6 +201,22 @@ class Chaos:
         if workload.has_lost_a_client:
             raise RuntimeError(f"a client ended ({self._now}): {workload.failures}; {workload}")
         self.report.silences.append((time.monotonic() - began, self._now))
+
+    def _waits_for_the_only_one(self) -> bool:
+        """Return whether a partition has no leader since no replica in sync is there: the others
+        were too slow to be in sync when it went. Only its return can help then."""
+        try:
+            metadata = self._cluster.metadata(self._topic)
+        except (ClientError, TimeoutError):
+            return False
+        topic = metadata.topics.get(self._topic)
+        if topic is None or not any(
+            each.leader < 0 and each.in_sync and metadata.brokers.keys().isdisjoint(each.in_sync)
+            for each in topic.partitions.values()
+        ):
+            return False
+        self.report.alone += 1
+        return True
 
     # -- whom it hits
 

@@ -98,7 +98,8 @@ class Workload:
                 "enable.idempotence": True,
                 "request.timeout.ms": 4000,
                 "message.timeout.ms": _GIVE_UP_MS,
-                "linger.ms": 2,
+                # With less, librdkafka polls without a pause while a broker is slow to answer.
+                "linger.ms": 10,
                 **_IMPATIENT,
             }
         )
@@ -194,8 +195,12 @@ class Workload:
         )
         try:
             consumer.subscribe([self._topic])
-            idle = False
+            idle, deadline = False, float("inf")
             while not (idle and self._writers_done.is_set() and self._caught_up(consumer)):
+                if self._writers_done.is_set():
+                    deadline = min(deadline, time.monotonic() + _GIVE_UP_MS / 1000)
+                if time.monotonic() > deadline:
+                    raise TimeoutError("the group has not reached the end of the log")
                 message = consumer.poll(0.2)
                 idle = message is None
                 if message is not None and message.error() is None:

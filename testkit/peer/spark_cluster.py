@@ -2,8 +2,10 @@
 
 import os
 import re
+import signal
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -57,22 +59,26 @@ class SparkDaemon(ChildProcess):
 class SparkCluster:
     """A master and workers of one core each; drivers connect to `url`.
 
-    A process has only one Spark session, so tests send a driver of its own here (`run_driver`).
+    Workers are machines of their own as far as one machine can show it: each has a folder for the
+    files of its executors, and is lost with all of its processes.
 
     Example:
         with SparkCluster(tmp_path / "spark") as cluster:
             run_driver(script, cluster.url)
+            cluster.kill_worker(0)
     """
 
     def __init__(self, folder: Path, workers: int = 2) -> None:
         self.folder = folder
         self.url = ""
-        self._count = workers
-        self._daemons = ExitStack()
+        self._workers = [self._worker_folder(number) for number in range(workers)]
+        self._daemons: list[SparkDaemon] = []
+        self._stack = ExitStack()
 
     def __enter__(self) -> "SparkCluster":
         find_java()
         with ExitStack() as started:
+            started.callback(self._kill_below, self.folder)
             master = SparkDaemon(
                 self.folder / "master",
                 "org.apache.spark.deploy.master.Master",
@@ -82,11 +88,12 @@ class SparkCluster:
             master.start()
             started.callback(master.stop)
             self.url = master.ready_line().group(1)
-            for number in range(self._count):
-                worker = self._worker(number)
+            for folder in self._workers:
+                worker = self._worker(folder)
                 worker.start()
                 started.callback(worker.stop)
-            self._daemons = started.pop_all()
+                self._daemons.append(worker)
+            self._stack = started.pop_all()
         return self
 
     def __exit__(
@@ -95,14 +102,34 @@ class SparkCluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._daemons.close()
+        self._stack.close()
 
-    def executors(self) -> int:
-        """Return how many executors the workers have run so far."""
-        return sum(1 for _ in self.folder.glob("worker-*/work/app-*/*/stdout"))
+    def executors(self, worker: int) -> list[int]:
+        """Return the Java processes of a worker's executors."""
+        return [pid for pid in _processes_in(self._workers[worker] / "work") if _is_executor(pid)]
 
-    def _worker(self, number: int) -> SparkDaemon:
-        folder = self.folder / f"worker-{number}"
+    def kill_executor(self, worker: int) -> None:
+        """End the executors of a worker, which starts others, with SIGKILL."""
+        for pid in self.executors(worker):
+            os.kill(pid, signal.SIGKILL)
+
+    def kill_worker(self, worker: int) -> None:
+        """End a worker and all that it has started with SIGKILL, as when its machine is lost."""
+        self._daemons[worker].kill()
+        self._kill_below(self._workers[worker])
+
+    def logs(self) -> str:
+        """Return what executors wrote, for the message of a test that failed."""
+        parts = []
+        for path in sorted(self.folder.glob("worker-*/work/app-*/*/std*")):
+            text = path.read_text(errors="replace")
+            parts.append(f"--- {path.relative_to(self.folder)}\n{text[-4000:]}")
+        return "\n".join(parts)
+
+    def _worker_folder(self, number: int) -> Path:
+        return self.folder / f"worker-{number}"
+
+    def _worker(self, folder: Path) -> SparkDaemon:
         return SparkDaemon(
             folder,
             "org.apache.spark.deploy.worker.Worker",
@@ -113,6 +140,28 @@ class SparkCluster:
             ],
             _REGISTERED,
         )
+
+    @staticmethod
+    def _kill_below(folder: Path) -> None:
+        for pid in _processes_in(folder):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _processes_in(folder: Path) -> Iterator[int]:
+    """Yield the processes whose current folder is below this one: an executor has one of its own,
+    and its Python workers inherit it."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if (entry / "cwd").readlink().is_relative_to(folder):
+                    yield int(entry.name)
+
+
+def _is_executor(pid: int) -> bool:
+    with suppress(OSError):
+        return b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -280,6 +280,18 @@ def test_the_log_of_changes_cannot_be_forged_or_emptied(
     assert log not in targets
 
 
+@pytest.mark.parametrize("kept", ["headrace.flow.runs", "headrace.flow.requests"])
+def test_flows_are_not_stopped_by_a_record(client: ConsoleClient, kept: str) -> None:
+    attempts = [
+        client.post(f"topics/{kept}/messages", {"key": None, "value": "{}"}),
+        client.ask("PATCH", f"topics/{kept}/config", {"set": {"retention.ms": "1"}}),
+        client.post("topics", {"name": kept}),
+        client.ask("DELETE", f"topics/{kept}", {"confirm": kept}),
+    ]
+
+    assert [answer.status for answer in attempts] == [403] * 4
+
+
 def test_offsets_are_previewed_and_then_reset(
     broker: BrokerProcess, client: ConsoleClient, topic: str, group: str
 ) -> None:

@@ -8,6 +8,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from headrace.console.access.user import Role, User
 from headrace.console.console_state import ConsoleState
+from headrace.flow.remote.topic_name import REQUESTS, RUNS
 from headrace.model.error import InvalidArgument
 
 
@@ -31,13 +32,17 @@ def user_with_role(request: Request, role: Role) -> User:
     return user
 
 
-def refuse_change_log(state: ConsoleState, topic: str) -> None:
-    """Refuse to change the topic that holds the changes: its records would prove nothing if a user
-    could write them, or have them deleted by a short retention.
+def refuse_kept_topic(state: ConsoleState, topic: str) -> None:
+    """Refuse to change a topic that programs keep.
+
+    The log of changes would prove nothing if a user could write its records, or have them deleted
+    by a short retention. A record in the topics of flows stops a flow, or shows one that is none.
 
     Raises:
-        HTTPException: it is that topic.
+        HTTPException: it is such a topic.
     """
+    if topic in (RUNS, REQUESTS):
+        raise HTTPException(403, "flows in clusters are seen and changed through this topic")
     if topic == state.settings.changes_topic:
         raise HTTPException(403, "this topic holds the changes made here: the console keeps it")
 

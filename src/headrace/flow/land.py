@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 from headrace.flow.error import FlowError
 from headrace.flow.execution.auditing import SETTINGS, audit_options
 from headrace.flow.execution.progress_group import group_of
-from headrace.flow.plan.client_option import without_java
+from headrace.flow.plan.client_option import user_settings, without_java
 from headrace.flow.storage.file_store import FileStore
 from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.flow.storage.location import Location
@@ -65,6 +65,19 @@ class Landing:
     def name(self) -> str:
         return f"land-{self.topics}"
 
+    def _source_options(self) -> dict[str, str]:
+        options = {
+            "kafka.bootstrap.servers": self.brokers,
+            "subscribe": self.topics,
+            "startingOffsets": self.starting,
+            "valueFormat": self.format,
+            "kafka.group.id": group_of(self.name),
+        }
+        if self.columns is not None:
+            options["valueSchema"] = self.columns
+        own = {key: each for key, each in self.options.items() if key not in SETTINGS}
+        return {**options, **without_java(user_settings(own, self.brokers, self.name))}
+
     def _audit(self, options: Mapping[str, str]) -> dict[str, str]:
         from headrace.spark.source.option import SourceOptions
 
@@ -87,19 +100,8 @@ class Landing:
         """
         self.files(spark)
         open_store(spark, Location.of(checkpoint), "the checkpoint")
-        options = {
-            "kafka.bootstrap.servers": self.brokers,
-            "subscribe": self.topics,
-            "startingOffsets": self.starting,
-            "valueFormat": self.format,
-            "kafka.group.id": group_of(self.name),
-        }
-        if self.columns is not None:
-            options["valueSchema"] = self.columns
-        given = without_java(
-            {key: each for key, each in self.options.items() if key not in SETTINGS}
-        )
-        options |= {**given, **self._audit({**options, **given})}
+        options = self._source_options()
+        options |= self._audit(options)
         rows = spark.readStream.format("headrace").options(**options).load()
         utc = f"to_utc_timestamp({self.time}, current_timezone())"
         landed = rows.selectExpr(

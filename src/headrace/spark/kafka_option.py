@@ -13,9 +13,10 @@ from typing import Final
 
 from headrace.client.java_option import JAVA_KEYS, from_java
 from headrace.client.settings import CLIENT_CONFIG, ClientSettings
+from headrace.client.user_login import WITHOUT_EFFECT
 from headrace.model.error import ConfigError
 
-IGNORED: Final = frozenset(
+IGNORED: Final = WITHOUT_EFFECT | frozenset(
     (
         "allow.auto.create.topics",
         "auto.commit.interval.ms",
@@ -44,17 +45,9 @@ IGNORED: Final = frozenset(
         "reconnect.backoff.max.ms",
         "reconnect.backoff.ms",
         "retry.backoff.max.ms",
-        "security.providers",
         "send.buffer.bytes",
         "session.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
-        "ssl.cipher.suites",
-        "ssl.enabled.protocols",
-        "ssl.keymanager.algorithm",
-        "ssl.protocol",
-        "ssl.provider",
-        "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm",
     )
 )
 """Options of Kafka's consumer that have no effect here."""

@@ -14,6 +14,7 @@ from headrace.cli.flow import control
 from headrace.cli.flow import land as land_command
 from headrace.cli.flow.control import NameArgument
 from headrace.cli.flow.program import LoadedProgram, ProgramArguments, load_program
+from headrace.cli.flow.running_flow import find_flow, named_flow, running_flows
 from headrace.cli.flow.table import HEADINGS, line_of, rows_of
 from headrace.cli.record.offset_spec import parse_offset_spec
 from headrace.cli.terminal.duration import parse_duration
@@ -21,6 +22,7 @@ from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import (
     AuditOption,
     BrokersOption,
+    SettingsOption,
     TracebackOption,
     VerboseOption,
     bootstrap_servers,
@@ -31,15 +33,15 @@ from headrace.cli.terminal.output import print_fields, print_json, print_rows
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.terminal.pair import parse_pairs
 from headrace.config.properties import property_values
-from headrace.flow.error import FlowError
 from headrace.flow.execution.rebalance import PARTITIONS
-from headrace.flow.monitoring.metrics import FlowFigures, read_figures
-from headrace.flow.monitoring.run_folder import Run, RunFolder
+from headrace.flow.monitoring.metrics import FlowFigures
 from headrace.flow.plan.graph import Graph
 from headrace.flow.plan.plan import Latency, Plan
 from headrace.flow.storage.location import Location
 from headrace.model.clock import SystemClock
 from headrace.model.error import ConfigError
+
+_LISTED = ("name", "pid", "application", "host", "state", "age", "master", "checkpoint", "console")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -146,6 +148,10 @@ def run(
             " --available-now and --checkpoint"
         )
     seconds = None if duration is None else parse_duration(duration)
+    if deploy_mode is DeployMode.CLUSTER:
+        from headrace.cli.flow.submit import check_runs_drivers
+
+        check_runs_drivers(master)  # before topics are made
     if audit is not None:
         pairs = [*(pairs or ()), f"audit={'on' if audit else 'off'}"]
     loaded, given = _load(program, brokers, pairs, filter_file, create_topics=create_topics)
@@ -199,7 +205,7 @@ def _submit(plan: Plan, given: ProgramArguments, options: Any, arguments: list[s
         Submission(
             name=plan.name,
             program=options.program,
-            master=options.master or "local[*]",
+            master=options.master,
             arguments=["-b", given.brokers, *arguments],
             settings={key: value for key, value in plan.settings.items() if _is_spark(key)},
             login=login,
@@ -245,18 +251,23 @@ def _run_batch(plan: Plan, options: Any, first: str | None, past: str | None) ->
 
 
 def _run_stream(program: LoadedProgram, options: Any) -> None:
+    from headrace.cli.flow.control_link import control_link
     from headrace.cli.flow.execution import plan_execution
     from headrace.cli.flow.flow_run import is_first_run, started
     from headrace.cli.flow.topic import check_inputs
     from headrace.flow.plan.check_plan import check_plan
+    from headrace.flow.remote.control_setting import check_control
 
     plan = program.plan
     check_plan(plan)
+    check_control(plan.settings)
     realtime = plan.latency is Latency.REALTIME
     with started(plan.name, options, plan.settings, realtime=realtime) as (spark, stopped, watch):
         if options.is_first_run() is None and is_first_run(spark, options):
             check_inputs(plan)
-        plan_execution(program, options, spark, stopped, watch).run()
+        execution = plan_execution(program, options, spark, stopped, watch)
+        with control_link(plan, options.brokers, spark, execution.metrics.figures):
+            execution.run()
 
 
 def _create_topics(plan: Plan, brokers: str) -> None:
@@ -268,14 +279,17 @@ def _create_topics(plan: Plan, brokers: str) -> None:
 
 
 @app.command(name="list")
-def list_flows(style: FormatOption = OutputFormat.TEXT) -> None:
-    """List the flows that run on this machine."""
+def list_flows(
+    brokers: BrokersOption = None,
+    settings: SettingsOption = None,
+    style: FormatOption = OutputFormat.TEXT,
+) -> None:
+    """List the flows that run on this machine, and those in clusters that the brokers know of."""
     rows = [
-        (each.name, each.pid, each.state, _age(each), each.master, each.checkpoint, each.console)
-        for each in RunFolder().runs()
+        [fields[name] for name in _LISTED]
+        for fields in (each.fields for each in running_flows(brokers, settings))
     ]
-    headings = ["name", "pid", "state", "age", "master", "checkpoint", "console"]
-    print_rows(style, headings, rows)
+    print_rows(style, _LISTED, rows)
 
 
 @app.command()
@@ -292,25 +306,27 @@ def describe(
 ) -> None:
     """Draw the graph of a running flow, or of a program."""
     from headrace.flow.plan.check_plan import check_plan
-    from headrace.flow.plan.graph import Graph
 
-    running = next(
-        (each for each in RunFolder().runs() if program in (each.name, str(each.pid))), None
-    )
+    running = None if _is_program(program) else named_flow(program, brokers)
     loaded = None
     if running is None or plan:
-        loaded = _load(running.program if running else program, brokers, pairs, filter_file)[0].plan
+        source = program if running is None else running.run.program
+        loaded = _load(source, brokers, pairs, filter_file)[0].plan
         check_plan(loaded)
-    graph = Graph.of(loaded) if loaded is not None else _graph_of(running)
+    if loaded is not None:
+        graph = Graph.of(loaded)
+    else:
+        assert running is not None
+        graph = running.graph
     if style is OutputFormat.JSON:
-        print_json({**({"run": _fields(running)} if running else {}), "graph": graph.to_json()})
+        print_json({**({"run": running.fields} if running else {}), "graph": graph.to_json()})
     else:
         from rich.console import Console
 
         from headrace.cli.flow.drawing import draw
 
         if running is not None:
-            print_fields(_fields(running))
+            print_fields(running.fields)
             print()
         draw(graph, Console())
     if svg is not None:
@@ -319,6 +335,10 @@ def describe(
         svg.write_text(to_svg(graph))
     if plan and loaded is not None:
         _explain(loaded)
+
+
+def _is_program(text: str) -> bool:
+    return ":" in text or Path(text).suffix in (".py", ".yaml", ".yml", ".properties")
 
 
 def _explain(plan: Plan) -> None:
@@ -336,32 +356,25 @@ def _explain(plan: Plan) -> None:
 def metrics(
     name: NameArgument,
     watch: Annotated[bool, typer.Option("--watch", help="Once per second, until Ctrl-C.")] = False,
+    brokers: BrokersOption = None,
+    settings: SettingsOption = None,
     style: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Show what a running flow does: tuples, failures, latency, capacity, batch times, state, lag.
 
     Prometheus reads the same figures from /metrics at the address that `describe` calls metrics.
     """
-    flow = RunFolder().find(name)
+    flow = find_flow(name, brokers, settings)
     if not watch:
-        _print_figures(_figures(flow), style)
+        _print_figures(flow.figures(), style)
         return
     from headrace.cli.flow.figures_display import watching
     from headrace.cli.terminal.stop import Stop
 
     with Stop() as stop, watching() as (show, _):
         while not stop.requested and flow.alive:
-            show(_figures(flow))
+            show(flow.figures())
             time.sleep(1.0)
-
-
-def _figures(flow: Run) -> FlowFigures:
-    if flow.metrics is None:
-        raise FlowError(f"{flow.name} does not serve metrics")
-    try:
-        return read_figures(flow.metrics)
-    except (OSError, ValueError) as error:
-        raise FlowError(f"{flow.name} does not answer on {flow.metrics}: {error}") from error
 
 
 def _print_figures(figures: FlowFigures, style: OutputFormat) -> None:
@@ -390,33 +403,6 @@ def _load(
 def _filter(path: Path | None) -> dict[str, str]:
     """Return the pairs of a properties file, as Flux's --filter reads it."""
     return {} if path is None else property_values(path)
-
-
-def _graph_of(run: Run | None) -> Graph:
-    """Return the graph that a run has registered; `land` registers none."""
-    assert run is not None
-    return Graph.from_json(run.graph) if run.graph else Graph(run.name, "exactly-once", (), ())
-
-
-def _fields(flow: Run) -> dict[str, Any]:
-    return {
-        "name": flow.name,
-        "program": flow.program,
-        "pid": flow.pid,
-        "state": flow.state,
-        "age": _age(flow),
-        "master": flow.master,
-        "brokers": flow.brokers,
-        "checkpoint": flow.checkpoint,
-        "console": flow.console,
-        "metrics": flow.metrics,
-    }
-
-
-def _age(flow: Run) -> str:
-    seconds = max(0, time.time_ns() // 1_000_000 - flow.started_ms) // 1_000
-    hours, minutes = seconds // 3600, seconds // 60 % 60
-    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{seconds % 60:02}s"
 
 
 for _command in (control.stop, control.restart, control.activate, control.deactivate):

@@ -14,7 +14,11 @@ from typing import Any
 
 from headrace.flow.error import FlowError
 from headrace.flow.execution.failure import failure_of
-from headrace.flow.plan.client_option import is_security_key, with_login
+from headrace.flow.plan.client_option import (
+    is_security_key,
+    with_login,
+    with_settings_of_user,
+)
 from headrace.flow.plan.plan import Plan
 from headrace.flow.plan.setting import is_setting, is_storms, nearest_setting
 from headrace.model.error import ConfigError, HeadraceError
@@ -96,8 +100,17 @@ def load_program(target: str, given: ProgramArguments) -> LoadedProgram:
         failure = failure_of("".join(traceback.format_exception(error)))
         raise FlowError(failure.sentence(target)) from error
     given.check_used(target)
-    settings = given.settings_over(program.plan.settings)
-    return replace(program, plan=with_login(replace(program.plan, settings=settings)))
+    return replace(program, plan=with_login(_with_settings(program, given)))
+
+
+def _with_settings(program: LoadedProgram, given: ProgramArguments) -> Plan:
+    """Return the plan with the settings of the command line and of this user."""
+    own = program.plan.settings
+    if program.brokers is not None:  # it has the user's login already, where it may
+        return replace(program.plan, settings={**own, **given.settings})
+    settings = given.settings_over(own)
+    nearer = {key: text for key, text in settings.items() if key in own or key in given.settings}
+    return with_settings_of_user(replace(program.plan, settings=nearer), settings, given.brokers)
 
 
 def _load(target: str, given: ProgramArguments) -> LoadedProgram:
@@ -138,11 +151,11 @@ def _flux(path: Path, given: ProgramArguments) -> Plan:
 
 
 def _samza(path: Path, given: ProgramArguments) -> LoadedProgram:
-    from headrace.flow.samza.job import SamzaJob, read_job
+    from headrace.flow.samza.job import SamzaJob, load
 
     _import_from(path.resolve().parent)
-    config = read_job(path).config
-    job = SamzaJob(replace(config, settings=given.settings_over(config.settings)))
+    config = load(path).config
+    job = SamzaJob(replace(config, settings={**config.settings, **given.settings}))
     if given.create_topics:
         # Before the plan: the number of tasks follows from the partitions of the inputs.
         job.create_inputs()

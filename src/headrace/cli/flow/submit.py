@@ -20,12 +20,13 @@ from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE
 from headrace.model.error import ConfigError
 
 _PAIRS = "pairs.properties"
+_YARN = "yarn"
 _KUBERNETES = "k8s://"
 # Of any client of the flow, and whatever a program calls so itself.
 _SECRET = re.compile(r"(^|\.)(sasl|ssl|security)\.|password|secret", re.IGNORECASE)
 _IMAGE = "spark.kubernetes.container.image"
 _LOGIN_FILE = f"spark.kubernetes.driverEnv.{CLIENT_CONFIG_VARIABLE}"
-# Where the recipe in docs/kubernetes.md puts the command line.
+# Where the recipe in docs/spark-kubernetes.md puts the command line.
 _IMAGE_MAIN = "local:///opt/headrace/main.py"
 _ESCAPES = {ord(each): f"\\{each}" for each in "\\=:#"} | {
     ord(each): f"\\{letter}" for each, letter in zip("\n\r\t", "nrt", strict=True)
@@ -65,14 +66,10 @@ class Submission:
         Raises:
             ConfigError: this master does not run drivers written in Python.
         """
-        if self.master == "yarn":
+        check_runs_drivers(self.master)
+        if self.master == _YARN:
             return self._on_yarn(home, folder)
-        if self.master.startswith(_KUBERNETES):
-            return self._on_kubernetes(home)
-        raise ConfigError(
-            f"--deploy-mode cluster is for --master yarn and k8s://, not {self.master}: a"
-            " standalone master runs no driver in Python"
-        )
+        return self._on_kubernetes(home)
 
     def _on_yarn(self, home: Path, folder: Path) -> list[str]:
         program, files = self._shipped()
@@ -92,7 +89,8 @@ class Submission:
         """Return the command for pods: the image has the program, a Secret has the login."""
         if _IMAGE not in self.settings:
             raise ConfigError(
-                f"say which image the pods run: -X {_IMAGE}=NAME (docs/kubernetes.md has a recipe)"
+                f"say which image the pods run: -X {_IMAGE}=NAME (docs/spark-kubernetes.md has a"
+                " recipe)"
             )
         secret = next(filter(_SECRET.search, self.pairs), None)
         if self.login and _LOGIN_FILE not in self.settings:
@@ -172,6 +170,21 @@ def environment_settings(archive: str | None, settings: Mapping[str, str]) -> di
         "spark.archives": ",".join([f"{archive}#{UNPACKED}", *others]),
         "spark.pyspark.python": PYTHON,
     }
+
+
+def check_runs_drivers(master: str | None) -> None:
+    """Refuse a master that runs no driver of a program in Python; Spark's standalone one does not.
+
+    Raises:
+        ConfigError: with what to write instead.
+    """
+    if master is None:
+        raise ConfigError("--deploy-mode cluster wants --master yarn or k8s://…: say which cluster")
+    if master != _YARN and not master.startswith(_KUBERNETES):
+        raise ConfigError(
+            f"{master} runs no driver in Python: leave out --deploy-mode cluster, and the driver"
+            f" runs here; --master {_YARN} and {_KUBERNETES}… run it in the cluster"
+        )
 
 
 def spark_home() -> Path:

@@ -10,8 +10,8 @@ from headrace.cli.terminal.pair import parse_pairs
 from headrace.client.java_option import JAVA_KEYS, from_java
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import CLIENT_CONFIG, DEFAULT_BROKERS, ClientSettings
-from headrace.config.client_file import CLIENT_CONFIG_VARIABLE, configured_client
-from headrace.spark.kafka_option import IGNORED
+from headrace.client.user_login import user_login
+from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 
 BROKERS_VARIABLE = "HEADRACE_BROKERS"
 
@@ -53,27 +53,9 @@ def bootstrap_servers(brokers: str | None) -> str:
     return (
         brokers
         or os.environ.get(BROKERS_VARIABLE)
-        or login().get("bootstrap.servers")
+        or user_login().get("bootstrap.servers")
         or DEFAULT_BROKERS
     )
-
-
-def login() -> dict[str, str]:
-    """Return the client settings of `$HEADRACE_CLIENT_CONFIG`, in our client's keys.
-
-    Keys that only tune another client, such as `acks`, are left out. One for security that cannot
-    be honoured is an error.
-
-    Raises:
-        ConfigError: the file cannot be read, or has a login that is not whole.
-    """
-    texts = {}
-    for key, text in from_java(configured_client()).items():
-        if key in CLIENT_CONFIG:
-            texts[key] = text
-        elif key.startswith(("security.", "sasl.", "ssl.")) and key not in IGNORED:
-            CLIENT_CONFIG[key]  # raises, with the nearest key
-    return texts
 
 
 def client_settings(brokers: str | None, settings: list[str] | None) -> dict[str, str]:
@@ -89,7 +71,7 @@ def client_settings(brokers: str | None, settings: list[str] | None) -> dict[str
         texts["bootstrap.servers"] = brokers
     elif "bootstrap.servers" not in texts and os.environ.get(BROKERS_VARIABLE):
         texts["bootstrap.servers"] = os.environ[BROKERS_VARIABLE]
-    return {**login(), **texts}
+    return {**user_login(), **texts}
 
 
 def kafka_pairs(texts: Mapping[str, str]) -> dict[str, str]:
@@ -99,7 +81,7 @@ def kafka_pairs(texts: Mapping[str, str]) -> dict[str, str]:
 
 def kafka_login() -> dict[str, str]:
     """Return the client settings of `$HEADRACE_CLIENT_CONFIG`, under their names for Spark."""
-    return {f"kafka.{key}": text for key, text in login().items() if key not in _BROKERS}
+    return {f"kafka.{key}": text for key, text in user_login().items() if key not in _BROKERS}
 
 
 def kafka_names(texts: Mapping[str, str]) -> dict[str, str]:

@@ -70,7 +70,7 @@ class BrokerConnection:
         self, address: Address, settings: ClientSettings, allocate: Allocate = bytearray
     ) -> None:
         self.address = address
-        self._settings = settings
+        self.settings = settings
         self._correlation_id = 0
         self._pending: deque[PendingRequest] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
@@ -78,10 +78,11 @@ class BrokerConnection:
         self._inbox = Inbox(address, allocate)
         self._socket = _connect(address, settings)
         self.closed = False
+        self._login_ends = False
         try:
             self._agree_on_versions()
             if settings.sasl is not None:
-                authenticate(self.call, settings.sasl)
+                self._login_ends = authenticate(self.call, settings.sasl)
         except BaseException:
             self.close()
             raise
@@ -186,6 +187,18 @@ class BrokerConnection:
             self._broken(error)
             raise
 
+    @property
+    def is_reusable(self) -> bool:
+        """Whether another client could go on with the connection: nothing is in flight, and the
+        broker has set the login no end."""
+        idle = not self._pending and not self._inbox.filled_bytes
+        return idle and not self.closed and not self._login_ends
+
+    def pass_on(self, settings: ClientSettings, allocate: Allocate) -> None:
+        """Become the connection of another client, which has the same login."""
+        self.settings = settings
+        self._inbox = Inbox(self.address, allocate)
+
     def close(self) -> None:
         """Disconnect. Requests in flight are not answered any more."""
         self.closed = True
@@ -212,8 +225,8 @@ class BrokerConnection:
 
     def _send(self, api: ApiKey, version: int, body: Body, wait_ms: int) -> PendingRequest:
         self._correlation_id = self._correlation_id % 0x7FFF_FFFF + 1
-        parts = _pack(api, version, self._correlation_id, self._settings.client_id, body)
-        timeout = (self._settings.request_timeout_ms + wait_ms) / 1000
+        parts = _pack(api, version, self._correlation_id, self.settings.client_id, body)
+        timeout = (self.settings.request_timeout_ms + wait_ms) / 1000
         pending = PendingRequest(api, version, self._correlation_id, time.monotonic() + timeout)
         try:
             self._socket.settimeout(timeout)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from headrace.client.network.connection import BrokerConnection, PendingRequest
+from headrace.client.network.kept_connection import KEPT
 from headrace.client.network.metadata import BrokerMetadata
 from headrace.client.read.cursor import Cursor
 from headrace.client.settings import ClientSettings
@@ -77,7 +78,7 @@ class LeaderFetch:
         """
         settings = self._settings
         if self._connection is None or self._connection.closed:
-            self._connection = BrokerConnection(self.broker.address, settings, pa.allocate_buffer)
+            self._connection = KEPT.open(self.broker.address, settings, pa.allocate_buffer)
         wait_ms = settings.fetch_max_wait_ms if any(each.may_wait for each in cursors) else 0
         partition_bytes = min(settings.partition_max_bytes, max_bytes)
         by_topic: dict[str, list[Cursor]] = {}
@@ -111,8 +112,9 @@ class LeaderFetch:
     def close(self) -> None:
         """Disconnect. The response to a fetch in flight is not received any more."""
         self._pending = None
-        if self._connection is not None:
-            self._connection.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            KEPT.done(connection)
 
 
 def _topic(name: str, cursors: Sequence[Cursor], partition_bytes: int) -> FetchTopic:

@@ -27,6 +27,7 @@ from headrace.client.error import (
     WriteFailed,
 )
 from headrace.client.network.connection import BrokerConnection, PendingRequest
+from headrace.client.network.kept_connection import KEPT
 from headrace.client.network.leader_call import partition_error
 from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
@@ -184,8 +185,9 @@ class Sender:
 
     def close(self) -> None:
         """Disconnect. Batches that are not acknowledged may be written or not."""
-        for leader in self._leaders.values():
-            leader.connection.close()
+        leaders, self._leaders = self._leaders, {}
+        for leader in leaders.values():
+            KEPT.done(leader.connection)
 
     # -- sending
 
@@ -267,7 +269,7 @@ class Sender:
         broker = self._fetched_metadata.brokers.get(node_id)
         if broker is None:
             raise Unreachable(f"broker {node_id} is not there at the moment")
-        return BrokerConnection(broker.address, self._pool.settings)
+        return KEPT.open(broker.address, self._pool.settings)
 
     def _choose(self, queues: list[PartitionQueue]) -> list[PartitionQueue]:
         """Choose as many queues as fit into one request, and put them last so that none starves."""

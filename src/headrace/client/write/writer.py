@@ -391,7 +391,7 @@ class Writer:
             time.sleep(seconds)
             found = self._sender.metadata(topic, fresh=True).topics[topic]
         if found.error is not None:
-            raise ClientError(f"cannot write to topic {topic}: {found.error}")
+            raise ClientError(f"cannot write to topic {topic}: {found.error}") from found.error
         return found
 
     def _check_open(self) -> None:

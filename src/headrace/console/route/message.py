@@ -38,7 +38,7 @@ from headrace.console.message.payload_renderer import FULL_CHARACTERS, View
 from headrace.console.request import (
     body_of,
     integer,
-    refuse_change_log,
+    refuse_kept_topic,
     state_of,
     user_with_role,
 )
@@ -224,7 +224,7 @@ async def produce(request: Request) -> Response:
     """
     user = user_with_role(request, Role.EDITOR)
     state, name = state_of(request), request.path_params["topic"]
-    refuse_change_log(state, name)
+    refuse_kept_topic(state, name)
     body = await body_of(request)
     encoded = body.get("encoding") == "base64"
     key, value = (_bytes(body.get(each), each, encoded) for each in ("key", "value"))

@@ -18,7 +18,7 @@ from headrace.console.config_entry import as_json
 from headrace.console.internal import is_internal_group, is_internal_topic
 from headrace.console.request import (
     body_of,
-    refuse_change_log,
+    refuse_kept_topic,
     state_of,
     text_in,
     user_with_role,
@@ -146,7 +146,7 @@ async def change_config(request: Request) -> Response:
     """
     user = user_with_role(request, Role.EDITOR)
     state, name = state_of(request), request.path_params["topic"]
-    refuse_change_log(state, name)
+    refuse_kept_topic(state, name)
     body = await body_of(request)
     changes = _config_changes(body)
 
@@ -177,7 +177,7 @@ async def create(request: Request) -> Response:
     state = state_of(request)
     body = await body_of(request)
     name = text_in(body, "name")
-    refuse_change_log(state, name)
+    refuse_kept_topic(state, name)
     new = NewTopic(
         name,
         _count(body, "partitions", _MOST_PARTITIONS),
@@ -210,7 +210,7 @@ async def delete(request: Request) -> Response:
     state, name = state_of(request), request.path_params["topic"]
     if (await body_of(request)).get("confirm") != name:
         raise InvalidArgument("to delete a topic, confirm it with its name")
-    refuse_change_log(state, name)
+    refuse_kept_topic(state, name)
 
     def delete_topic(pool: ConnectionPool) -> None:
         with state.changes.change(pool, user, "delete topic", name, {}):

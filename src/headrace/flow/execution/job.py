@@ -15,7 +15,7 @@ from headrace.flow.execution.session_tuning import tuned
 from headrace.flow.execution.skip_unfinished import skip_unfinished
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.check_plan import check_plan
-from headrace.flow.plan.client_option import with_login
+from headrace.flow.plan.client_option import with_login, with_user_login
 from headrace.flow.plan.plan import Guarantee, Latency, Plan
 from headrace.flow.plan.stage import stage_layout
 from headrace.flow.plan.work import Work
@@ -54,9 +54,10 @@ def start(
     Raises:
         FlowError: the plan has a mistake, the flow was deactivated, or executors on other machines
             would not reach the checkpoint; Spark has not started it then.
+        ConfigError: this user's client.properties ($HEADRACE_CLIENT_CONFIG) cannot be used.
     """
     check_plan(plan)
-    plan = with_source_options(with_login(plan))
+    plan = with_source_options(with_login(with_user_login(plan, brokers)))
     location = Location.of(checkpoint)
     store = open_store(spark, location, "the checkpoint")
     Activation(store).check(plan.name)
@@ -116,7 +117,7 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
     """Run a plan as a batch over the records there are now, and return when it is done."""
     from headrace.flow.runtime import chunk_sink
 
-    plan = with_source_options(with_login(plan))
+    plan = with_source_options(with_login(with_user_login(plan, brokers)))
     _check_master(plan, spark)
     with tuned(spark, plan.settings):
         compiled = compile_plan(plan, spark, streaming=False)

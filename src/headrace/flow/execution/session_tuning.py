@@ -7,7 +7,8 @@ Rule 2: a setting of the plan (`spark.*`) wins. Then what the user has set in th
 Rule 3: how many partitions there are between stages becomes part of a checkpoint with its first
         batch. A query that continues has that number. On a cluster a new one is what the
         application asks for (instances and cores of executors), or what has registered: right after
-        a start that may be nothing, so it is waited for, and never guessed.
+        a start that may be nothing, or the first of many, so it is waited for until no more come,
+        and never guessed.
 """
 
 import json
@@ -30,6 +31,8 @@ _BY_FILE_SYSTEM = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 _REGISTER_SECONDS = 60.0
+# Executors of one application start together: seconds apart on machines that are busy.
+_SETTLE_SECONDS = 3.0
 _POLL_SECONDS = 0.2
 
 
@@ -126,6 +129,11 @@ def asked_cores(application: Mapping[str, str]) -> int | None:
     """
     if application.get("spark.default.parallelism"):
         return int(application["spark.default.parallelism"])
+    if application.get("spark.master", "").startswith("spark://"):
+        # A standalone master starts no number of executors, but gives cores until there are enough.
+        most = application.get("spark.cores.max")
+        if most is not None:
+            return int(most)
     dynamic = application.get("spark.dynamicAllocation.enabled") == "true"
     key = "spark.dynamicAllocation.maxExecutors" if dynamic else "spark.executor.instances"
     executors, cores = application.get(key), application.get("spark.executor.cores")
@@ -135,16 +143,25 @@ def asked_cores(application: Mapping[str, str]) -> int | None:
 
 
 def await_executors(
-    registered: Callable[[], int], master: str, seconds: float = _REGISTER_SECONDS
+    registered: Callable[[], int],
+    master: str,
+    seconds: float = _REGISTER_SECONDS,
+    settle_seconds: float = _SETTLE_SECONDS,
 ) -> None:
-    """Wait until an executor has registered.
+    """Wait until executors have registered, and then for a while no other.
 
     Raises:
         FlowError: none came.
     """
-    deadline = time.monotonic() + seconds
-    while registered() == 0:
-        if time.monotonic() >= deadline:
+    begun = changed = time.monotonic()
+    count = 0
+    while True:
+        seen, now = registered(), time.monotonic()
+        if seen != count:
+            count, changed = seen, now
+        if count and (now - changed >= settle_seconds or now - begun >= seconds):
+            return
+        if now - begun >= seconds:
             raise FlowError(
                 f"no executor of {master} has registered in {seconds:g} s, so it is not known into"
                 f" how many partitions to divide: write -X {PARTITIONS}=N, as many as there will be"

@@ -19,6 +19,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "audit.tier": "the name under which it is counted",
     "audit.bucketMs": "the length of the audit's buckets",
     "audit.topic": "where the counts go",
+    "control": "report to the brokers and do what commands ask there: `auto`, `on` or `off`",
     "source.maxOffsetsPerTrigger": "how many records a spout reads per batch at most: 1,000,000",
     "source.minOffsetsPerTrigger": "how many must be there to start one",
     "source.maxTriggerDelay": "how long to wait for them",

@@ -25,6 +25,7 @@ from headrace.model.error import ConfigError
 
 _BROADCAST = re.compile(r"(?P<stream>.+)#(?:(?P<one>\d+)|\[(?P<first>\d+)-(?P<last>\d+)\])")
 _MAX_PARTITION = 100_000
+_PLAN_SETTINGS = ("metrics.topic", "audit", "control")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class _ConfigReader(KeyTexts):
             )
         guarantees = tuple(each.value for each in Guarantee)
         settings = {f"spark.{key}": text for key, text in self.below("headrace.spark.").items()}
-        own = {name: self.get(f"headrace.{name}") for name in ("metrics.topic", "audit")}
+        own = {name: self.get(f"headrace.{name}") for name in _PLAN_SETTINGS}
         settings |= {name: text for name, text in own.items() if text}
         for prefix in ("source.", "sink."):
             below = self.below(f"headrace.{prefix}")

@@ -95,6 +95,7 @@ KEYS = (
     SamzaKey("headrace.dead.letters", "A topic for messages that process() cannot take."),
     SamzaKey("headrace.retries", "How often a batch that raised is tried again."),
     SamzaKey("headrace.metrics.topic", "Where to write what each batch did."),
+    SamzaKey("headrace.control", "Report to the brokers, for commands: auto, on or off."),
     SamzaKey("headrace.audit", "Count what is read for the audit: auto, on or off."),
     SamzaKey("headrace.source.*", "How inputs are read: a plan's settings, source.*."),
     SamzaKey("headrace.sink.*", "How outputs are written: a plan's settings, sink.*."),

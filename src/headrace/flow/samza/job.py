@@ -17,11 +17,12 @@ from typing import Any
 
 from headrace.client.admin.admin import NewTopic
 from headrace.client.settings import CLIENT_CONFIG
+from headrace.client.user_login import is_security_key
 from headrace.config.properties import read_properties
 from headrace.flow.error import FlowError
 from headrace.flow.execution.job import start
 from headrace.flow.monitoring.metrics_server import MetricsServer
-from headrace.flow.plan.client_option import KAFKA, client_of
+from headrace.flow.plan.client_option import KAFKA, client_of, user_settings
 from headrace.flow.plan.grouping import All, Custom, Shuffle
 from headrace.flow.plan.plan import DEFAULT_STREAM, Input, Kind, Plan, PlanComponent
 from headrace.flow.plan.stage import stage_layout
@@ -46,7 +47,8 @@ _TOPICS = "topics"
 
 
 def load(source: str | Path | Mapping[str, str]) -> "SamzaJob":
-    """Return the job of a `.properties` file, or of its keys.
+    """Return the job of a `.properties` file, or of its keys. A system without a login of its own
+    has that of this user ($HEADRACE_CLIENT_CONFIG), if the job writes to it.
 
     Raises:
         ConfigError: the file, a key or a value is wrong; the message names it.
@@ -54,9 +56,8 @@ def load(source: str | Path | Mapping[str, str]) -> "SamzaJob":
     Example:
         load("page_views.properties").start(session("page-views"), checkpoint=Path("views"))
     """
-    if isinstance(source, Mapping):
-        return SamzaJob(read_config(source))
-    return read_job(Path(source))
+    job = SamzaJob(read_config(source)) if isinstance(source, Mapping) else read_job(Path(source))
+    return job.with_user_login()
 
 
 def read_job(path: Path) -> "SamzaJob":
@@ -84,6 +85,19 @@ class SamzaJob:
     def brokers(self) -> str:
         """The brokers that it writes to."""
         return self.config.brokers[self.config.target]
+
+    def with_user_login(self) -> "SamzaJob":
+        """Return the job with what this user's file has for the system that it writes to.
+
+        Raises:
+            ConfigError: the file cannot be used.
+        """
+        config = self.config
+        own = {**config.producer[config.target], **config.consumer[config.target]}
+        if _secured(own):
+            return self
+        settings = user_settings(config.settings, self.brokers, config.name)
+        return SamzaJob(replace(config, settings=settings))
 
     def plan(self, partitions: Mapping[str, int] | None = None) -> Plan:
         """Return the plan without topics of the job itself; changelog topics must exist.
@@ -344,7 +358,7 @@ class SamzaJob:
 
 
 def _secured(texts: Mapping[str, str]) -> bool:
-    return any(key.startswith(("security.", "sasl.", "ssl.")) for key in texts)
+    return any(map(is_security_key, texts))
 
 
 def _spouts(config: JobConfig) -> dict[str, list[InputStream]]:

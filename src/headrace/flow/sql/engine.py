@@ -28,7 +28,7 @@ from headrace.flow.execution.auditing import audit_options
 from headrace.flow.execution.failure import failure_of
 from headrace.flow.execution.progress_group import group_of
 from headrace.flow.execution.session_tuning import partitioned
-from headrace.flow.plan.client_option import client_of, client_options
+from headrace.flow.plan.client_option import client_of, client_options, user_settings
 from headrace.flow.sql.catalog import Catalog, StreamDefinition, stream_of
 from headrace.flow.sql.error import SqlError, spark_error
 from headrace.flow.sql.source import quoted, read_frame, to_records
@@ -75,7 +75,8 @@ class Engine:
     Args:
         checkpoints: the folder for the checkpoints of CREATE STREAM AS and INSERT INTO, as a path
             or as a URI such as hdfs://host/sql.
-        client: `kafka.*` options by which all of its clients connect.
+        client: `kafka.*` options by which all of its clients connect; what they do not say comes
+            from this user's client.properties ($HEADRACE_CLIENT_CONFIG).
         once: run such a query over the records there are, before the next statement begins.
     """
 
@@ -86,6 +87,9 @@ class Engine:
     once: bool = False
     client: Mapping[str, str] = field(default_factory=dict)
     queries: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.client = user_settings(self.client, self.brokers, "SQL")
 
     def run(self, statement: Statement, script: str) -> QueryResult:
         """Execute any statement but a SELECT with EMIT.

@@ -1,9 +1,14 @@
-"""Translates Flume's and Java's settings of a Kafka client to ours and librdkafka's."""
+"""Translates Flume's and Java's settings of a Kafka client to ours and librdkafka's.
+
+What a component does not say itself comes from this user's client.properties (`user_login`).
+"""
 
 import re
 from typing import Final
 
-from headrace.client.settings import CLIENT_CONFIG, ClientSettings
+from headrace.client.address import parse_addresses
+from headrace.client.settings import CLIENT_CONFIG, DEFAULT_BROKERS, ClientSettings
+from headrace.client.user_login import login_for
 from headrace.ingest.settings import Settings, is_security_key
 from headrace.model.error import ConfigError
 
@@ -22,6 +27,7 @@ def _connection_texts(settings: Settings, role: str) -> dict[str, str]:
 
     Raises:
         SettingError: a key asks for security that the client does not have.
+        ConfigError: this user's file cannot be used.
     """
     texts = settings.below(f"kafka.{role}")
     for key, value in texts.items():
@@ -45,7 +51,20 @@ def _connection_texts(settings: Settings, role: str) -> dict[str, str]:
         config.setdefault(key, texts[store])
         if "key" in store.split(".")[1]:
             config.setdefault("ssl.key.location", texts[store])
-    return config
+    return {**_user_login(settings, config), **config}
+
+
+def _user_login(settings: Settings, config: dict[str, str]) -> dict[str, str]:
+    """Return what this user's file has for the component. Security settings for one of its two
+    clients are its own for both: they have the same brokers."""
+    brokers = settings.optional("kafka.bootstrap.servers")
+    brokers = brokers or config.get("bootstrap.servers", DEFAULT_BROKERS)
+    try:
+        parse_addresses(brokers)
+    except ConfigError as error:
+        raise settings.wrong("kafka.bootstrap.servers", str(error)) from None
+    own = (key for role in ("producer", "consumer") for key in settings.below(f"kafka.{role}"))
+    return login_for(brokers, secured=any(map(is_security_key, own)), whose=settings.whose)
 
 
 def _is_honoured(key: str, value: str) -> bool:

@@ -6,7 +6,7 @@ Rule 2: a setting that would write rows differently from what the user expects i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -96,8 +96,8 @@ class SinkOptions:
 
     @property
     def settings(self) -> ClientSettings:
-        """The settings of the sink's connections."""
-        return ClientSettings.of(self.client)
+        """The settings of the sink's connections, which outlive a task."""
+        return replace(ClientSettings.of(self.client), keeps_connections=True)
 
 
 def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:

@@ -25,6 +25,7 @@ from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.spark.sink.column import SinkColumns
 from headrace.spark.sink.option import SinkGuarantee, SinkOptions, read_sink_options
 from headrace.spark.sink.task_output import TaskOutput, query_of, task_query_id
+from headrace.spark.worker_memory import freeze_modules
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +49,8 @@ class StreamSink(DataSourceStreamArrowWriter):
     ) -> None:
         self._options = read_sink_options(options, streaming=True)
         self._columns = SinkColumns(schema, self._options.topic)
+        # Spark plans every micro-batch, and commits it, in processes that it keeps.
+        freeze_modules()
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         if self._options.guarantee is SinkGuarantee.AT_LEAST_ONCE:

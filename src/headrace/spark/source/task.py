@@ -5,7 +5,7 @@ task that dies again, from the range's first offset. A task keeps no state.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -139,7 +139,7 @@ class SourceTask:
         # Imported here: the processes in which Spark plans load this file too, and need no kernels.
         from headrace.client.read.reader import Reader
 
-        settings = ClientSettings.of(self.options.client)
+        settings = replace(ClientSettings.of(self.options.client), keeps_connections=True)
         with Reader(
             settings,
             {left.partition: ReadRange(left.start, left.end)},

@@ -86,6 +86,12 @@ def test_describe_draws_a_program_that_does_not_run(run_folder: RunFolder, tmp_p
         (["run", "x.py", "--local", "--master", "yarn"], 2, "--local and --master"),
         (["run", "x.py", "--from", "start"], 2, "--from and --to are for --batch"),
         (["run", "x.py", "--batch", "--for", "3s"], 2, "--batch ends by itself"),
+        (
+            ["run", "x.py", "--deploy-mode", "cluster", "--master", "spark://h:7077"],
+            2,
+            "spark://h:7077 runs no driver in Python: leave out --deploy-mode cluster",
+        ),
+        (["run", "x.py", "--deploy-mode", "cluster"], 2, "--deploy-mode cluster wants --master"),
         (["run", "no_such.py"], 2, "there is no file no_such.py"),
         (["run", "no_such.yaml"], 1, "no_such.yaml cannot be read"),
         (["land", "t", "--to", "d", "--as", "json"], 1, "json, csv and avro need columns"),

@@ -156,5 +156,21 @@ def test_the_login_of_the_user_is_for_programs_that_have_none() -> None:
     ) == {"kafka.sasl.username": "own", "audit": "true", "kafka.client.id": "me"}
 
 
+def test_a_spout_of_another_cluster_is_not_sent_the_login_of_the_user(tmp_path: Path) -> None:
+    path = write(tmp_path, WORDS + "\ntopology = make('other:9092', 'lines')\n")
+
+    def options(arguments: ProgramArguments) -> dict[str, str]:
+        found: dict[str, str] = load_program(path, arguments).plan.components["lines"].work.options
+        return found
+
+    login = FILE | {"kafka.security.protocol": "SASL_SSL"}
+    assert options(ProgramArguments("b:9092", {}, login=login)) == {
+        "kafka.security.protocol": "PLAINTEXT",
+        "kafka.client.id": "me",
+    }
+    # What the user writes into the command goes to every client of the flow.
+    assert options(ProgramArguments("b:9092", login)) == login
+
+
 def test_a_key_of_storm_is_no_mistake() -> None:
     ProgramArguments("b:9092", {"topology.workers": "4"}).check_used("words.py")

@@ -58,7 +58,7 @@ def test_the_driver_runs_the_same_command_in_the_cluster(
 
 @pytest.mark.parametrize("master", ["local[*]", "spark://h:7077"])
 def test_a_master_that_runs_no_python_driver_is_refused(master: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is for --master yarn and k8s://"):
+    with pytest.raises(ConfigError, match="runs no driver in Python"):
         submission("words.py", master).command(HOME, tmp_path)
 
 

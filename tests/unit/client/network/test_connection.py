@@ -221,3 +221,24 @@ def test_a_certificate_that_is_not_there_is_a_wrong_setting(tls_broker: Any) -> 
     settings = tls_settings(tls_broker, ssl_ca_location="/nowhere.pem")
     with pytest.raises(ConfigError, match="cannot be loaded"):
         BrokerConnection(tls_broker.broker.address, settings)
+
+
+def test_a_connection_is_reusable_while_nothing_is_in_flight(
+    tiny_broker: Any, connect: Any
+) -> None:
+    tiny_broker.answer = lambda header, frame: (
+        versions(header)
+        if header.api_key == ApiKey.API_VERSIONS
+        else pack_response(header.api_key, header.api_version, header.correlation_id, {})
+    )
+    connection = connect()
+    assert connection.is_reusable
+
+    pending = connection.begin(ApiKey.LIST_GROUPS, {})
+    assert not connection.is_reusable
+
+    connection.finish(pending)
+    assert connection.is_reusable
+
+    connection.close()
+    assert not connection.is_reusable

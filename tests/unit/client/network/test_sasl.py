@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,8 @@ from headrace.wire.error_code import ErrorCode
 
 class Server:
     """The broker's side of SCRAM with one user."""
+
+    lifetime = timedelta(0)
 
     def __init__(self, mechanism: str, password: str, *, honest: bool = True) -> None:
         self.mechanism = mechanism
@@ -57,7 +60,12 @@ class Server:
 
     def _answer(self, data: bytes, fine: bool) -> Any:
         code = ErrorCode.none if fine else ErrorCode.sasl_authentication_failed
-        return SimpleNamespace(error_code=code, error_message=None, auth_bytes=data)
+        return SimpleNamespace(
+            error_code=code,
+            error_message=None,
+            auth_bytes=data,
+            session_lifetime=self.lifetime,
+        )
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -103,3 +111,13 @@ def test_a_mechanism_that_is_not_offered_is_named_with_those_that_are() -> None:
     server = Server("SCRAM-SHA-256", "secret")
     with pytest.raises(AuthenticationFailed, match="it offers SCRAM-SHA-256"):
         authenticate(server.call, SaslSettings(mechanism="PLAIN", username="me", password="secret"))
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("lifetime", [timedelta(0), timedelta(hours=1)])
+def test_it_says_whether_the_login_ends(mechanism: str, lifetime: timedelta) -> None:
+    server = Server(mechanism, "secret")
+    server.lifetime = lifetime
+    sasl = SaslSettings(mechanism=mechanism, username="me", password="secret")
+
+    assert authenticate(server.call, sasl) is bool(lifetime)

@@ -95,6 +95,8 @@ def test_a_checkpoint_of_an_unknown_form_says_nothing(tmp_path: Path) -> None:
         ({"spark.executor.instances": "3", "spark.executor.cores": "4"}, 12),
         ({"spark.executor.instances": "3", "spark.master": "yarn"}, 3),
         ({"spark.executor.instances": "3", "spark.master": "spark://a:7077"}, None),
+        ({"spark.cores.max": "6", "spark.master": "spark://a:7077"}, 6),
+        ({"spark.cores.max": "6", "spark.master": "k8s://a"}, None),
         ({"spark.default.parallelism": "40"}, 40),
         (
             {
@@ -115,9 +117,17 @@ def test_cores_that_an_application_asks_for(application: dict[str, str], cores: 
 def test_executors_are_waited_for() -> None:
     seen = iter([0, 0, 2])
 
-    await_executors(lambda: next(seen), "spark://a:7077")
+    await_executors(lambda: next(seen), "spark://a:7077", settle_seconds=0)
 
     assert next(seen, None) is None
+
+
+def test_executors_that_still_register_are_waited_for() -> None:
+    seen = [1, 1, 3, 8]
+
+    await_executors(lambda: seen.pop(0) if len(seen) > 1 else 8, "spark://a:7077")
+
+    assert seen == [8]
 
 
 def test_without_executors_the_number_is_asked_for() -> None:

@@ -1,10 +1,18 @@
 """`kafka.*` settings of a plan reach each of its clients."""
 
+from pathlib import Path
+
 import pytest
 
+from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.flow.execution.connector_option import sink_options
 from headrace.flow.execution.realtime import connector_options
-from headrace.flow.plan.client_option import client_of, client_options, with_login
+from headrace.flow.plan.client_option import (
+    client_of,
+    client_options,
+    with_login,
+    with_user_login,
+)
 from headrace.flow.plan.plan import Plan
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
@@ -66,6 +74,47 @@ def test_a_setting_of_the_source_or_of_the_sink_goes_before_the_common_one() -> 
     sink = sink_options(declared)
     assert (sink["kafka.sasl.username"], sink["kafka.sasl.password"]) == ("carol", "MARKED")
     assert sink["kafka.acks"] == "all"
+
+
+@pytest.fixture
+def client_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "bootstrap.servers=b:9092,c:9092\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+        "sasl.username=anna\nsasl.password=MARKED\nssl.ca.location=/ca.pem\n"
+    )
+    monkeypatch.setenv(CLIENT_CONFIG_VARIABLE, str(path))
+
+
+@pytest.mark.usefixtures("client_file")
+def test_a_program_without_a_login_has_that_of_the_user() -> None:
+    made = with_user_login(plan({"spark.x": "1"}), "c:9092")
+
+    assert made.settings == {**OURS, "spark.x": "1"}
+    assert options_of(with_login(made)) == OURS
+
+
+@pytest.mark.usefixtures("client_file")
+def test_a_program_with_a_login_of_its_own_gets_none_of_the_users() -> None:
+    own = {"kafka.security.protocol": "PLAINTEXT"}
+
+    assert with_user_login(plan(own), "b:9092").settings == own
+
+
+@pytest.mark.usefixtures("client_file")
+def test_a_program_for_another_cluster_gets_nothing_of_the_users() -> None:
+    assert with_user_login(plan({}), "z:9092").settings == {}
+
+
+@pytest.mark.usefixtures("client_file")
+def test_a_spout_that_reads_another_cluster_is_not_sent_the_password() -> None:
+    declared = Topology("words")
+    declared.spout("lines", TopicSpout("in", brokers="z:9092", fields="value STRING"))
+    declared.sink("out", TopicSink("out")).shuffle("lines")
+
+    options = options_of(with_login(with_user_login(declared.plan(), "b:9092")))
+
+    assert options == {"kafka.security.protocol": "PLAINTEXT"}
 
 
 def test_every_client_is_told_the_same() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.flow.plan.client_option import client_options, with_login
 from headrace.flow.plan.plan import Guarantee
 from headrace.flow.samza.config import JobConfig, read_config
@@ -226,16 +227,39 @@ def test_a_login_of_either_door_reaches_all_clients_of_its_system(folder: Path, 
     assert "MARKED" not in repr(made)
 
 
+def test_a_job_in_python_has_the_users_login_for_the_system_that_it_writes_to(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder / "client.properties"
+    file.write_text(
+        "bootstrap.servers=127.0.0.1:9092\nsecurity.protocol=SASL_PLAINTEXT\n"
+        f"sasl.jaas.config={JAAS}\n"
+    )
+    monkeypatch.setenv(CLIENT_CONFIG_VARIABLE, str(file))
+    monkeypatch.syspath_prepend(str(folder))
+
+    job = load({**MINIMAL, **OTHER})
+    own = load({**MINIMAL, "systems.kafka.consumer.security.protocol": "PLAINTEXT"})
+
+    assert job._client("kafka")["sasl.password"] == "MARKED"
+    assert "MARKED" not in str(job._client("open")) + str(own._client("kafka"))
+    plan = with_login(job.plan({"kafka.views": 1, "open.rules": 1}))
+    assert client_options(plan.settings)["kafka.sasl.password"] == "MARKED"
+    assert "MARKED" not in str(plan.components[spout_name("open", broadcast=False)].work.options)
+
+
 def test_inputs_and_outputs_have_the_options_of_a_topology(folder: Path) -> None:
     keys = {
         "headrace.source.maxOffsetsPerTrigger": "10",
         "headrace.sink.kafka.transaction.timeout.ms": "900000",
+        "headrace.control": "on",
     }
     read = read_config(MINIMAL | keys, folder)
 
     assert read.settings == {
         "source.maxOffsetsPerTrigger": "10",
         "sink.kafka.transaction.timeout.ms": "900000",
+        "control": "on",
     }
 
 
