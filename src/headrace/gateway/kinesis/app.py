@@ -46,6 +46,10 @@ MOST_BODY_BYTES: Final = 15 << 20
 """10 MiB of data are 13.4 MiB in base64; keys and names come on top."""
 
 _BUDGET_BYTES: Final = 128 << 20
+_BODY_SECONDS: Final = 60
+"""How long a body may take: while it comes, its bytes are taken from the budget."""
+
+_NOT_READ: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.REQUEST_TIMEOUT)
 _PUT_THREADS: Final = 32
 _READ_THREADS: Final = 8
 _CONTROL_THREADS: Final = 8
@@ -124,13 +128,16 @@ class KinesisApp:
         await self._budget.take(size)
         try:
             try:
-                body = await _read_body(receive)
+                async with asyncio.timeout(_BODY_SECONDS):
+                    body = await _read_body(receive)
                 answer = await self._answer(scope, headers, body)
             except ServiceError as error:
                 answer = _error_answer(error, headers)
+            except TimeoutError:
+                answer = _error_answer(_too_slow(), headers)
             except _Disconnected:
                 return
-            await _send(send, answer, close=answer.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            await _send(send, answer, close=answer.status in _NOT_READ)
         finally:
             await self._budget.give_back(size)
 
@@ -246,6 +253,14 @@ def _too_large() -> ServiceError:
         "RequestEntityTooLargeException",
         f"A request has at most {MOST_BODY_BYTES} bytes.",
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    )
+
+
+def _too_slow() -> ServiceError:
+    return ServiceError(
+        "RequestTimeoutException",
+        f"A request must arrive within {_BODY_SECONDS} seconds.",
+        HTTPStatus.REQUEST_TIMEOUT,
     )
 
 

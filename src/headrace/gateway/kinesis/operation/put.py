@@ -20,8 +20,8 @@ from headrace.gateway.kinesis.error import (
     validation,
 )
 from headrace.gateway.kinesis.operation.dry_run import refuse_dry_run
+from headrace.gateway.kinesis.record.put_queue import PlacedRows
 from headrace.gateway.kinesis.record.row import Row
-from headrace.gateway.kinesis.record.shard_writer import PlacedRows
 from headrace.gateway.kinesis.service import KinesisService, Request, Response
 from headrace.gateway.kinesis.stream.hash_key import LARGEST, hash_key
 from headrace.gateway.kinesis.stream.shard import Shard
@@ -30,7 +30,7 @@ from headrace.model.ids import TopicPartition
 
 _MOST_BYTES: Final = 10 << 20
 _MOST_TRIES: Final = 4
-_PUT_SECONDS: Final = 60.0
+_PUT_SECONDS: Final = 120.0  # the queue itself gives up much earlier
 
 
 @dataclass(slots=True)
