@@ -10,7 +10,7 @@ Rule 3: this is the only place that writes a `ServiceError` as bytes.
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -26,13 +26,15 @@ from headrace.gateway.kinesis.error import (
     not_built,
     serialization,
 )
-from headrace.gateway.kinesis.operation.table import OPERATIONS, PUTS, READS
+from headrace.gateway.kinesis.operation.table import OPERATIONS, PUTS, READS, SUBSCRIBE
 from headrace.gateway.kinesis.protocol.cbor_body import CBOR_TYPE, read_cbor, write_cbor
+from headrace.gateway.kinesis.protocol.event_stream import EVENT_STREAM_TYPE, event, exception
 from headrace.gateway.kinesis.protocol.input_check import check_input
 from headrace.gateway.kinesis.protocol.json_body import JSON_TYPE, read_json, write_json
 from headrace.gateway.kinesis.protocol.service_model import TARGET_PREFIX, service_model
 from headrace.gateway.kinesis.service import KinesisService
 from headrace.gateway.kinesis.settings import KinesisSettings
+from headrace.gateway.kinesis.subscription import MOST, Subscription, Subscriptions
 from headrace.telemetry.browser_guard import from_other_site, is_loopback_name
 
 log = structlog.get_logger()
@@ -91,11 +93,13 @@ class KinesisApp:
         self._budget: ByteBudget | None = None
         self._puts = ThreadPoolExecutor(_PUT_THREADS, thread_name_prefix="kinesis-put")
         self._reads = ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="kinesis-read")
+        self._subscriptions = Subscriptions()
+        self._subscribers = ThreadPoolExecutor(MOST, thread_name_prefix="kinesis-push")
         self._control = ThreadPoolExecutor(_CONTROL_THREADS, thread_name_prefix="kinesis-control")
 
     def close(self) -> None:
         """Wait for the operations that run, then end. The server has stopped."""
-        for each in (self._puts, self._reads, self._control):
+        for each in (self._puts, self._reads, self._subscribers, self._control):
             each.shutdown(wait=True, cancel_futures=True)
         self.service.stop()
 
@@ -125,23 +129,50 @@ class KinesisApp:
         if size > MOST_BODY_BYTES:
             await _send(send, _error_answer(_too_large(), headers), close=True)
             return
+        pushed = None
         await self._budget.take(size)
         try:
             try:
                 async with asyncio.timeout(_BODY_SECONDS):
                     body = await _read_body(receive)
-                answer = await self._answer(scope, headers, body)
+                served = await self._serve(scope, headers, body)
             except ServiceError as error:
-                answer = _error_answer(error, headers)
+                served = _error_answer(error, headers)
             except TimeoutError:
-                answer = _error_answer(_too_slow(), headers)
+                served = _error_answer(_too_slow(), headers)
             except _Disconnected:
                 return
-            await _send(send, answer, close=answer.status in _NOT_READ)
+            if isinstance(served, _Answer):
+                await _send(send, served, close=served.status in _NOT_READ)
+            else:
+                pushed = served
         finally:
             await self._budget.give_back(size)
+        if pushed is not None:
+            await self._push(pushed, headers, receive, send)
 
-    async def _answer(self, scope: Scope, headers: dict[str, str], body: bytes) -> _Answer:
+    async def _push(
+        self, subscription: Subscription, headers: dict[str, str], receive: Receive, send: Send
+    ) -> None:
+        """Send the events of a subscription as they come, until it ends or the client goes."""
+        loop = asyncio.get_running_loop()
+        gone = asyncio.ensure_future(receive())
+        frames = _frames(subscription, is_cbor=_is_cbor(headers))
+        try:
+            await send(_start(HTTPStatus.OK, EVENT_STREAM_TYPE))
+            while not gone.done():
+                frame = await loop.run_in_executor(self._subscribers, next, frames, None)
+                if frame is None:
+                    break
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            self._subscriptions.close(subscription)
+            gone.cancel()
+
+    async def _serve(
+        self, scope: Scope, headers: dict[str, str], body: bytes
+    ) -> _Answer | Subscription:
         if self._guarded:
             _refuse_pages(headers)
         operation = _operation(scope, headers)
@@ -161,7 +192,7 @@ class KinesisApp:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(workers, self._run, operation, request)
 
-    def _run(self, operation: str, request: SignedRequest) -> _Answer:
+    def _run(self, operation: str, request: SignedRequest) -> _Answer | Subscription:
         """Serve one request; in a thread."""
         headers = request.headers
         try:
@@ -170,6 +201,8 @@ class KinesisApp:
             is_cbor = _is_cbor(headers)
             raw = read_cbor(request.body) if is_cbor else read_json(request.body)
             members = check_input(service_model().operations[operation], raw)
+            if operation == SUBSCRIBE:
+                return self._subscriptions.open(self.service, members)
             serve = OPERATIONS.get(operation)
             if serve is None:
                 raise not_built(operation)
@@ -278,16 +311,31 @@ def _error_answer(error: ServiceError, headers: Any) -> _Answer:
     return _Answer(error.status, JSON_TYPE, write_json(fields), error.code)
 
 
-async def _send(send: Send, answer: _Answer, *, close: bool = False) -> None:
+def _frames(subscription: Subscription, *, is_cbor: bool) -> Iterator[bytes]:
+    """Yield the frames of a subscription: a first one without content, then events."""
+    write, content_type = (write_cbor, CBOR_TYPE) if is_cbor else (write_json, JSON_TYPE)
+    yield event("initial-response", write({}), content_type)
+    try:
+        for each in subscription.events():
+            yield event("SubscribeToShardEvent", write(each), content_type)
+    except ServiceError as error:
+        yield exception(error.code, write({"message": error.message or ""}), content_type)
+
+
+def _start(status: HTTPStatus, content_type: str, *more: tuple[bytes, bytes]) -> Message:
     headers = [
-        (b"content-type", answer.content_type.encode()),
-        (b"content-length", str(len(answer.body)).encode()),
+        (b"content-type", content_type.encode()),
         (b"x-amzn-requestid", str(uuid.uuid4()).encode()),
+        *more,
     ]
+    return {"type": "http.response.start", "status": int(status), "headers": headers}
+
+
+async def _send(send: Send, answer: _Answer, *, close: bool = False) -> None:
+    more = [(b"content-length", str(len(answer.body)).encode())]
     if answer.error_type is not None:
-        headers.append((b"x-amzn-errortype", answer.error_type.encode()))
+        more.append((b"x-amzn-errortype", answer.error_type.encode()))
     if close:  # the rest of the body would be read as the next request
-        headers.append((b"connection", b"close"))
-    start = {"type": "http.response.start", "status": int(answer.status), "headers": headers}
-    await send(start)
+        more.append((b"connection", b"close"))
+    await send(_start(answer.status, answer.content_type, *more))
     await send({"type": "http.response.body", "body": answer.body})

@@ -3,6 +3,8 @@
     hex digits   1    9                 1           16      2     9               8      1
                 "2"  shard created, s  shard & 15  offset  "00"  record time, s  shard  "2"
 
+"01" instead of "00" names the position before the record at this offset, which may not exist yet.
+
 As a number it grows with the offset inside a shard. A child shard is created at least a second
 after its parents, so all of its numbers are greater than theirs.
 """
@@ -13,13 +15,14 @@ from typing import Final
 _HEX_DIGITS: Final = 47
 _MOST_SECONDS: Final = 16**9 - 1
 _LARGEST_OFFSET: Final = 2**63 - 1
-LAST_OFFSET: Final = _LARGEST_OFFSET
-"""In the ending sequence number of a closed shard that never had a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceNumber:
     """The parts of a sequence number.
+
+    Attributes:
+        before: the position before the record, not the record itself.
 
     >>> number = SequenceNumber(created_s=1_700_000_000, shard=3, offset=41, time_s=1_700_000_007)
     >>> str(number), SequenceNumber.parse(str(number)) == number
@@ -30,6 +33,7 @@ class SequenceNumber:
     shard: int
     offset: int
     time_s: int
+    before: bool = False
 
     @classmethod
     def of(cls, created_ms: int, shard: int, offset: int, time_ms: int) -> "SequenceNumber":
@@ -39,7 +43,7 @@ class SequenceNumber:
     def __str__(self) -> str:
         text = (
             f"2{self.created_s:09x}{self.shard & 15:x}{self.offset:016x}"
-            f"00{self.time_s:09x}{self.shard:08x}2"
+            f"{int(self.before):02x}{self.time_s:09x}{self.shard:08x}2"
         )
         return str(int(text, 16))
 
@@ -51,7 +55,7 @@ class SequenceNumber:
         digits = f"{int(text):x}"
         if len(digits) != _HEX_DIGITS or digits[0] != "2" or digits[-1] != "2":
             return None
-        if digits[27:29] != "00":
+        if digits[27:29] not in ("00", "01"):
             return None
         created, low, offset, time, shard = (
             int(digits[start:end], 16)
@@ -59,7 +63,7 @@ class SequenceNumber:
         )
         if shard & 15 != low or offset > _LARGEST_OFFSET:
             return None
-        return cls(created, shard, offset, time)
+        return cls(created, shard, offset, time, digits[27:29] == "01")
 
 
 def _seconds(ms: int) -> int:

@@ -109,7 +109,7 @@ def _offset_of(
             f"StartingSequenceNumber {text} used in GetShardIterator on shard {shard.id} in stream "
             f"{stream.name} under account {service.account.id} is invalid."
         )
-    offset = number.offset + (kind == "AFTER_SEQUENCE_NUMBER")
+    offset = number.offset + (kind == "AFTER_SEQUENCE_NUMBER" and not number.before)
     return max(shard.first, offset if shard.last is None else min(offset, shard.last))
 
 

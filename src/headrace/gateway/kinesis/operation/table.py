@@ -38,5 +38,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "UpdateShardCount": shard.update_shard_count,
 }
 
+SUBSCRIBE: Final = "SubscribeToShard"
+"""Not in the table: its answer is a stream (`subscription`)."""
+
 PUTS: Final = frozenset({"PutRecord", "PutRecords"})
 READS: Final = frozenset({"GetRecords", "GetShardIterator"})

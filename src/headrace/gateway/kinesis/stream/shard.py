@@ -50,6 +50,11 @@ class Shard:
         """Return the sequence number of a record."""
         return str(SequenceNumber.of(self.created_ms, self.number, offset, time_ms))
 
+    def position_before(self, offset: int) -> str:
+        """Return the sequence number of the position before a record, which may not exist yet."""
+        created_s = SequenceNumber.of(self.created_ms, self.number, offset, 0).created_s
+        return str(SequenceNumber(created_s, self.number, offset, 0, before=True))
+
     @property
     def starting_sequence_number(self) -> str:
         return self.sequence_number(self.first, self.created_ms)
