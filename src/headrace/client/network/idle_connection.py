@@ -29,7 +29,7 @@ from headrace.client.settings import ClientSettings, SaslSettings, TlsSettings
 MAX_IDLE: Final = 16
 IDLE_SECONDS: Final = 30.0
 ANSWER_SECONDS: Final = 1.0
-"""How long to wait for a connection to prove itself. To connect anew is the better choice then."""
+"""How long to wait for a connection to prove itself. To connect again is the better choice then."""
 
 
 class _Login(NamedTuple):

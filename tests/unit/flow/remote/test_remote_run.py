@@ -61,7 +61,7 @@ def test_a_user_and_password_in_a_uri_are_not_reported() -> None:
 
 
 def test_a_report_of_unprintable_texts_is_read_all_the_same() -> None:
-    """The texts of an exception are a user's, and a record that nobody can read is no report."""
+    """The texts of an exception are a user's, and a record that no one can read is no report."""
     run = run_of(
         outcomes=(("1f", "at\tline\u00a07\r\nof \x1b[2J"),),
         graph={"nodes": [{"na\tme": "\u3000"}]},
