@@ -208,14 +208,6 @@ def test_states_and_types_of_a_listing_must_both_fit(shard: GroupShard) -> None:
     assert listed(states=["stable"], types=["consumer"]) == []
 
 
-def test_whether_a_group_subscribes_by_expression(shard: GroupShard) -> None:
-    classic_member(shard, "clicks")
-    consumer_beat(shard, group_id="k")
-    assert not shard.registry.uses_regex
-    consumer_beat(shard, epoch=1, group_id="k", subscribed_topic_regex="v.*")
-    assert shard.registry.uses_regex
-
-
 # The seam.
 
 
