@@ -193,3 +193,28 @@ def test_a_key_is_added(tmp_path: Path) -> None:
     assert done.code == 0
     secret = done.lines[1].removeprefix("AWS_SECRET_ACCESS_KEY=")
     assert path.read_text() == f"AKIDONE {secret}\n"
+
+
+def test_puts_and_reads_go_on_after_the_broker_was_killed(
+    own_broker: BrokerProcess, name: str
+) -> None:
+    own_broker.start()
+    with server(own_broker) as gateway:
+        client = kinesis_client(gateway.url)
+        create_stream(client, name)
+        client.put_record(StreamName=name, Data=b"before", PartitionKey="k")
+        own_broker.kill()
+        answers: list[Any] = []
+        put = threading.Thread(
+            target=lambda: answers.append(
+                client.put_record(StreamName=name, Data=b"meanwhile", PartitionKey="k")
+            )
+        )
+        put.start()
+        own_broker.start()
+        put.join(60)
+
+        assert len(answers) == 1, "the put waits for the broker"
+        wait_until(lambda: status(client, name) == "ACTIVE", what="the stream", timeout_seconds=30)
+        assert [each["Data"] for each in read_stream(client, name)] == [b"before", b"meanwhile"]
+    own_broker.stop()

@@ -40,6 +40,9 @@ class KinesisServer:
                 f"the gateway cannot listen on {settings.listen}: {error.strerror or error}; "
                 "choose another place with --listen HOST:PORT"
             ) from error
+        # uvicorn writes head and body apart: the body would wait 40 ms for the client's ACK.
+        # asyncio sets it only for sockets that name their protocol, which `create_server` does not.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         bound: int = self._socket.getsockname()[1]
         shown = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host  # noqa: S104
         self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{bound}"

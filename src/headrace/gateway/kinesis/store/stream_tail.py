@@ -60,6 +60,7 @@ class StreamTail:
         self._offset = 0
         self._changed = threading.Condition()
         self._stopping = False
+        self._failing = False
         self._thread = threading.Thread(target=self._run, name="kinesis-tail", daemon=True)
 
     def start(self) -> None:
@@ -97,8 +98,14 @@ class StreamTail:
                         self._step(pool, reader)
             except HeadraceError as error:
                 if not self._stopping:
-                    log.warning("kinesis_streams_unreadable", error=str(error))
+                    self._report(error)
                     time.sleep(_RETRY_SECONDS)
+
+    def _report(self, error: HeadraceError) -> None:
+        """Log the first failure of an outage; `_step` logs its end."""
+        if not self._failing:
+            self._failing = True
+            log.warning("kinesis_streams_unreadable", error=str(error))
 
     def _step(self, pool: ConnectionPool, reader: BatchReader) -> None:
         for fetched in reader.poll(_POLL_MS):
@@ -108,6 +115,9 @@ class StreamTail:
         end = list_offsets(pool, {STREAM_PARTITION: LATEST})[STREAM_PARTITION]
         if isinstance(end, ClientError):
             raise end
+        if self._failing:
+            self._failing = False
+            log.info("kinesis_streams_readable_again")
         if end.offset <= self._offset:
             with self._changed:
                 self.confirmed_at = asked_at
