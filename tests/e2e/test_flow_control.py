@@ -35,6 +35,7 @@ from headrace.flow.error import FlowError
 from headrace.flow.execution.activation import Activation
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE, RunFolder, this_run
+from headrace.flow.remote import driver_link
 from headrace.flow.remote.driver_link import DriverLink
 from headrace.flow.remote.remote_control import RemoteControl
 from headrace.flow.storage.file_store import LocalFileStore
@@ -67,6 +68,8 @@ class Machine:
         self.logs = logs
 
     def settings(self, user: str) -> dict[str, str]:
+        if user == "anonymous":
+            return {"bootstrap.servers": self._brokers}
         return {
             "bootstrap.servers": self._brokers,
             "security.protocol": "SASL_PLAINTEXT",
@@ -315,6 +318,29 @@ def test_a_driver_that_cannot_read_requests_is_seen_and_says_why(machine: Machin
         1,
         True,
     )
+
+
+def test_a_driver_reports_again_when_its_broker_is_back(
+    own_broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_link, "_RETRY_SECONDS", 0.2)
+    monkeypatch.setitem(driver_link._LIMITS, "default.api.timeout.ms", "500")
+    own_broker.start()
+    with structlog.testing.capture_logs() as logs:
+        machine = Machine(tmp_path, own_broker.address, logs)
+        with machine.driver("anonymous", "application_1_0010") as driver:
+            wait_until(lambda: len(machine.listed("anonymous")) == 1, what="the run in the list")
+            own_broker.kill()
+            wait_until(lambda: bool(logs), what="a report that failed")
+            running = driver.is_alive()
+            own_broker.start()
+            wait_until(
+                lambda: machine.command("anonymous", "restart", "words").code == 0,
+                what="a request that is done",
+            )
+
+    assert running
+    assert machine.listed("anonymous") == []
 
 
 def test_brokers_that_do_not_answer_hide_no_flow_of_this_machine(machine: Machine) -> None:

@@ -296,14 +296,6 @@ class GroupRegistry:
     def group_ids(self) -> list[str]:
         return self._table.group_ids()
 
-    @property
-    def uses_regex(self) -> bool:
-        """Whether a group subscribes by regular expression."""
-        return any(
-            isinstance(group, ConsumerGroup) and bool(group.image.regexes)
-            for group in self._table.groups.values()
-        )
-
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[ListedGroup]:

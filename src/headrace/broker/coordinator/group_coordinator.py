@@ -42,7 +42,6 @@ from headrace.groups.error import GroupError, Refusal
 from headrace.groups.primitive_codec import MalformedRecord
 from headrace.groups.record import OffsetCommitRecord
 from headrace.groups.record_codec import encode
-from headrace.groups.regex import load_engine
 from headrace.groups.registry import GroupRegistry
 from headrace.groups.request import GroupReply, GroupRequest
 from headrace.groups.topic import GroupTopic
@@ -444,8 +443,6 @@ def _replay(partition: Partition, registry: GroupRegistry, start: int) -> int:
         for record in iter_records(batch):
             if record.key is not None:
                 registry.replay(record.key, record.value, producer)
-    if registry.uses_regex:
-        load_engine()
     return at
 
 
