@@ -43,7 +43,9 @@ class ChaosReport:
 
     @property
     def sound(self) -> bool:
-        return not self.failures and not self.anomalies and self.sent == self.acknowledged
+        rare = self.alone <= max(3, sum(self.faults.values()) // 20)
+        answered = self.sent == self.acknowledged
+        return not self.failures and not self.anomalies and answered and rare
 
     def text(self) -> str:
         longest: dict[str, float] = {}
@@ -93,6 +95,7 @@ class Chaos:
         self._random = random.Random(seed)
         self._workload = Workload(cluster.address, topic, partitions, rate=rate)
         self._now = ""
+        self._away: set[int] = set()
         self._seam_cluster = SeamCluster(cluster, self._random)
         self._seams = Seams(self._seam_cluster, self._random, self._go_on)
         self._operator_seams = OperatorSeams(self._seam_cluster, self._random, self._go_on)
@@ -166,12 +169,18 @@ class Chaos:
                 self._now = name
                 report.faults[name] += 1
                 tell(name)
-                kinds[name]()
-                self._cluster.wait_in_sync(self._topic)
+                try:
+                    kinds[name]()
+                    self._cluster.wait_in_sync(self._topic)
+                except (TimeoutError, RuntimeError, ClientError) as error:
+                    # What was acknowledged so far is checked all the same.
+                    report.failures.append(f"{name}: {error}")
+                    self._bring_all_back()
+                    break
         self._cluster.wait_in_sync(self._topic)
         report.sent, report.acknowledged = workload.sent, workload.acknowledged
         report.transactions, report.replaced = workload.transactions, workload.replaced
-        report.failures = workload.failures
+        report.failures += workload.failures
         report.anomalies += workload.history.check(workload.read_all())
         return report
 
@@ -200,23 +209,30 @@ class Chaos:
             raise TimeoutError(f"{late}; {workload}{self._cluster.last_log_lines()}") from None
         if workload.has_lost_a_client:
             raise RuntimeError(f"a client ended ({self._now}): {workload.failures}; {workload}")
+        if not goes_on():
+            self.report.alone += 1
+            return
         self.report.silences.append((time.monotonic() - began, self._now))
 
     def _waits_for_the_only_one(self) -> bool:
-        """Return whether a partition has no leader since no replica in sync is there: the others
-        were too slow to be in sync when it went. Only its return can help then."""
+        """Return whether a partition has no leader because all that were in sync with it are away:
+        the others were too slow when that happened. Only its return can help then."""
         try:
             metadata = self._cluster.metadata(self._topic)
         except (ClientError, TimeoutError):
             return False
         topic = metadata.topics.get(self._topic)
-        if topic is None or not any(
-            each.leader < 0 and each.in_sync and metadata.brokers.keys().isdisjoint(each.in_sync)
+        brokers = self._cluster.brokers.items()
+        away = self._away | {number for number, broker in brokers if not broker.running}
+        return topic is not None and any(
+            each.leader < 0 and each.in_sync and away.issuperset(each.in_sync)
             for each in topic.partitions.values()
-        ):
-            return False
-        self.report.alone += 1
-        return True
+        )
+
+    def _bring_all_back(self) -> None:
+        for broker in self._cluster.brokers.values():
+            if not broker.running:
+                broker.start()
 
     # -- whom it hits
 
@@ -280,8 +296,10 @@ class Chaos:
         os.kill(pid, signal.SIGSTOP)
         try:
             self._wait_until_counted_out(number)
+            self._away = {number}
             self._go_on()
         finally:
+            self._away = set()
             os.kill(pid, signal.SIGCONT)
         self._go_on()
 
@@ -322,8 +340,10 @@ class Chaos:
         try:
             if counted_out is not None:
                 self._wait_until_counted_out(counted_out)
+                self._away = {counted_out}
             self._go_on()
         finally:
+            self._away = set()
             network.mend()
         self._go_on()
 

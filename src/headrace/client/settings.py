@@ -95,7 +95,8 @@ class ClientSettings:
     """Every key of `CLIENT_CONFIG`, typed.
 
     Attributes:
-        keeps_connections: pass connections on to the next client of this process that has it, too.
+        reuses_connections: take connections from, and leave them to, other clients of this process
+            that have it, too; see `headrace.client.network.idle_connection`.
 
     >>> ClientSettings.of({"bootstrap.servers": "10.0.0.1:9093"}).bootstrap
     [Address(host='10.0.0.1', port=9093)]
@@ -113,7 +114,7 @@ class ClientSettings:
     fetch_max_wait_ms: int
     fetch_max_bytes: int
     partition_max_bytes: int
-    keeps_connections: bool = False
+    reuses_connections: bool = False
 
     @classmethod
     def of(cls, texts: Mapping[str, str]) -> "ClientSettings":

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 from headrace.flow.error import FlowError
 from headrace.flow.execution.auditing import SETTINGS, audit_options
 from headrace.flow.execution.progress_group import group_of
-from headrace.flow.plan.client_option import user_settings, without_java
+from headrace.flow.plan.client_option import brokers_of, user_settings, without_java
 from headrace.flow.storage.file_store import FileStore
 from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.flow.storage.location import Location
@@ -76,7 +76,8 @@ class Landing:
         if self.columns is not None:
             options["valueSchema"] = self.columns
         own = {key: each for key, each in self.options.items() if key not in SETTINGS}
-        return {**options, **without_java(user_settings(own, self.brokers, self.name))}
+        brokers = brokers_of(own, self.brokers)
+        return {**options, **without_java(user_settings(own, brokers, self.name))}
 
     def _audit(self, options: Mapping[str, str]) -> dict[str, str]:
         from headrace.spark.source.option import SourceOptions

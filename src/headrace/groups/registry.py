@@ -31,10 +31,9 @@ Rule 6:  a group that only holds offsets, for a client without membership, has n
          it is there as long as the offsets are.
 """
 
-import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from headrace.groups.classic.group import ClassicGroup
 from headrace.groups.classic.message import (
@@ -86,7 +85,7 @@ class GroupRegistry:
         self,
         config: GroupConfig,
         topics: TopicSource,
-        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        new_id: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
         self._config = config
         self._table = GroupTable(config, topics)
@@ -296,14 +295,6 @@ class GroupRegistry:
 
     def group_ids(self) -> list[str]:
         return self._table.group_ids()
-
-    @property
-    def uses_regex(self) -> bool:
-        """Whether a group subscribes by regular expression."""
-        return any(
-            isinstance(group, ConsumerGroup) and bool(group.image.regexes)
-            for group in self._table.groups.values()
-        )
 
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()

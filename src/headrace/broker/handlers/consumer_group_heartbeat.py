@@ -18,7 +18,6 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call, milliseconds
 from headrace.broker.error_mapping import group_code
 from headrace.groups.consumer.message import ConsumerHeartbeat
-from headrace.groups.regex import load_engine
 from headrace.groups.topic import TopicIdPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -38,8 +37,6 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     denied = _denied(broker, call, request)
     if denied:
         return {"error_code": denied, "error_message": "not allowed"}
-    if request.subscribed_topic_regex:
-        await broker.in_thread(load_engine)
     reply = await broker.groups.handle(request)
     return {
         "error_code": group_code(reply.error),

@@ -60,7 +60,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 async def _matching(
     broker: Broker, pattern: str, found: list[TransactionListing]
 ) -> list[TransactionListing]:
-    """Match in a thread: a pattern from outside may be slow to compile, and brings in Arrow."""
+    """Match in a thread: a pattern from outside may be slow to compile."""
     names = [listing.transactional_id for listing in found]
     matching = frozenset(await broker.in_thread(lambda: matching_topics(pattern, names)))
     return [listing for listing in found if listing.transactional_id in matching]

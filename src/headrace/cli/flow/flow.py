@@ -14,7 +14,7 @@ from headrace.cli.flow import control
 from headrace.cli.flow import land as land_command
 from headrace.cli.flow.control import NameArgument
 from headrace.cli.flow.program import LoadedProgram, ProgramArguments, load_program
-from headrace.cli.flow.running_flow import find_flow, named_flow, running_flows
+from headrace.cli.flow.running_flow import RemoteFlow, find_flow, named_flow, running_flows
 from headrace.cli.flow.table import HEADINGS, line_of, rows_of
 from headrace.cli.record.offset_spec import parse_offset_spec
 from headrace.cli.terminal.duration import parse_duration
@@ -33,6 +33,7 @@ from headrace.cli.terminal.output import print_fields, print_json, print_rows
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.terminal.pair import parse_pairs
 from headrace.config.properties import property_values
+from headrace.flow.error import FlowError
 from headrace.flow.execution.rebalance import PARTITIONS
 from headrace.flow.monitoring.metrics import FlowFigures
 from headrace.flow.plan.graph import Graph
@@ -308,6 +309,9 @@ def describe(
     from headrace.flow.plan.check_plan import check_plan
 
     running = None if _is_program(program) else named_flow(program, brokers)
+    if plan and isinstance(running, RemoteFlow):
+        # What its report calls the program is a text that others wrote, and is not run here.
+        raise FlowError(f"{program} runs on {running.run.host}: give --plan its program instead")
     loaded = None
     if running is None or plan:
         source = program if running is None else running.run.program

@@ -196,6 +196,10 @@ def find_flow(name: str, brokers: str | None, pairs: list[str] | None) -> Runnin
     Raises:
         FlowError: there is none, or there are several.
     """
+    if name.isdecimal():
+        for each in (LocalFlow(RunFolder(), run) for run in RunFolder().runs()):
+            if name == str(each.run.pid):
+                return each  # brokers that do not answer must not delay this
     local, remote, problem = _flows(brokers, pairs)
     found = _only(name, local, remote)
     if found is not None:
@@ -216,8 +220,11 @@ def named_flow(name: str, brokers: str | None) -> RunningFlow | None:
     Raises:
         FlowError: there are several.
     """
-    local, remote, _ = _flows(brokers, None)
-    return _only(name, local, remote)
+    local, remote, problem = _flows(brokers, None)
+    found = _only(name, local, remote)
+    if found is None and problem is not None:
+        _warn(problem)
+    return found
 
 
 def _only(
@@ -230,9 +237,8 @@ def _only(
     ]
     named: list[RunningFlow] = [*here, *elsewhere]
     if len(named) > 1:
-        ids = [f"pid {each.run.pid}" for each in here] + [
-            each.run.application for each in elsewhere
-        ]
+        ids = [f"pid {each.run.pid}" for each in here]
+        ids += sorted(each.run.application for each in elsewhere)
         raise FlowError(
             f"several flows called {name} run: choose one by its pid or application,"
             f" {', '.join(ids)}"

@@ -35,7 +35,7 @@ BrokersOption = Annotated[
 ]
 SettingsOption = Annotated[
     list[str] | None,
-    typer.Option("-X", metavar="KEY=VALUE", help="A client setting, such as bootstrap.servers."),
+    typer.Option("-X", metavar="KEY=VALUE", help="A client setting, such as sasl.username."),
 ]
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", help="Show what Spark writes, instead of keeping it in a file.")

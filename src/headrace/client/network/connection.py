@@ -26,6 +26,7 @@ from headrace.client.network.sasl import authenticate
 from headrace.client.settings import ClientSettings, TlsSettings
 from headrace.model.error import ConfigError
 from headrace.wire.api import APIS, ApiKey
+from headrace.wire.error import MalformedResponse
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchRequest, pack_fetch_request
 from headrace.wire.primitive import Frame
@@ -78,11 +79,11 @@ class BrokerConnection:
         self._inbox = Inbox(address, allocate)
         self._socket = _connect(address, settings)
         self.closed = False
-        self._login_ends = False
+        self._login_expires = False
         try:
             self._agree_on_versions()
             if settings.sasl is not None:
-                self._login_ends = authenticate(self.call, settings.sasl)
+                self._login_expires = authenticate(self.call, settings.sasl)
         except BaseException:
             self.close()
             raise
@@ -189,15 +190,24 @@ class BrokerConnection:
 
     @property
     def is_reusable(self) -> bool:
-        """Whether another client could go on with the connection: nothing is in flight, and the
-        broker has set the login no end."""
+        """Whether another client could use the connection: nothing is in flight, and the login does
+        not expire."""
         idle = not self._pending and not self._inbox.filled_bytes
-        return idle and not self.closed and not self._login_ends
+        return idle and not self.closed and not self._login_expires
 
-    def pass_on(self, settings: ClientSettings, allocate: Allocate) -> None:
+    def reuse_for(self, settings: ClientSettings, allocate: Allocate) -> None:
         """Become the connection of another client, which has the same login."""
         self.settings = settings
         self._inbox = Inbox(self.address, allocate)
+
+    def answers(self, seconds: float) -> bool:
+        """Ask the broker something, and return whether it answers in time."""
+        wait_ms = round(seconds * 1000) - self.settings.request_timeout_ms
+        try:
+            self._receive(self._send(ApiKey.API_VERSIONS, 0, {}, wait_ms))
+        except (ConnectionLost, MalformedResponse):
+            return False
+        return True
 
     def close(self) -> None:
         """Disconnect. Requests in flight are not answered any more."""

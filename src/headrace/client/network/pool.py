@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from headrace.client.address import Address
 from headrace.client.error import BrokerError, ConnectionLost, Unreachable, error_of
 from headrace.client.network.connection import BrokerConnection
+from headrace.client.network.idle_connection import IDLE
 from headrace.client.network.inbox import Allocate
-from headrace.client.network.kept_connection import KEPT
 from headrace.client.network.metadata import BrokerMetadata, Metadata
 from headrace.client.network.retry import STALE_COORDINATOR, Retry
 from headrace.client.settings import ClientSettings
@@ -70,7 +70,7 @@ class ConnectionPool:
         problems = []
         for address in addresses:
             try:
-                self._seed = KEPT.open(address, self.settings, self._allocate)
+                self._seed = IDLE.open(address, self.settings, self._allocate)
             except (Unreachable, ConnectionLost) as error:
                 problems.append(error)
             else:
@@ -90,7 +90,7 @@ class ConnectionPool:
         if broker is None:
             raise Unreachable(f"broker {node_id} is not there at the moment")
         try:
-            connection = KEPT.open(broker.address, self.settings, self._allocate)
+            connection = IDLE.open(broker.address, self.settings, self._allocate)
         except Unreachable as error:
             raise Unreachable(f"broker {node_id}, as the cluster advertises it: {error}") from error
         self._connections[node_id] = connection
@@ -229,12 +229,12 @@ class ConnectionPool:
         return [broker.address for broker in self._brokers.values()]
 
     def close(self) -> None:
-        """Close every connection, or keep it for the next pool: see `kept_connection`."""
+        """Close every connection, or leave it to the next client: see `idle_connection`."""
         connections = (*self._connections.values(), self._seed)
         self._connections, self._seed = {}, None
         for connection in connections:
             if connection is not None:
-                KEPT.done(connection)
+                IDLE.release(connection)
 
     def __enter__(self) -> "ConnectionPool":
         return self

@@ -43,6 +43,9 @@ class FetchedBatches:
 class BatchReader:
     """Reads partitions from given positions. The caller advances the positions.
 
+    Args:
+        partition_max_bytes: instead of the setting max.partition.fetch.bytes.
+
     Example:
         reader = BatchReader(pool, {TopicPartition("clicks", 0): 0})
         for fetched in reader.poll():
@@ -56,9 +59,11 @@ class BatchReader:
         positions: Mapping[TopicPartition, int],
         *,
         read_committed: bool = False,
+        partition_max_bytes: int | None = None,
     ) -> None:
         self.positions = dict(positions)
         self._pool = pool
+        self._partition_max_bytes = partition_max_bytes or pool.settings.partition_max_bytes
         self._read_committed = read_committed
         self._metadata: Metadata | None = None
         self._retry: Retry | None = None
@@ -146,7 +151,7 @@ class BatchReader:
                     self.positions[each],
                     -1,
                     -1,
-                    self._pool.settings.partition_max_bytes,
+                    self._partition_max_bytes,
                 )
             )
         request = FetchRequest(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from headrace.client.network.connection import BrokerConnection, PendingRequest
-from headrace.client.network.kept_connection import KEPT
+from headrace.client.network.idle_connection import IDLE
 from headrace.client.network.metadata import BrokerMetadata
 from headrace.client.read.cursor import Cursor
 from headrace.client.settings import ClientSettings
@@ -78,7 +78,7 @@ class LeaderFetch:
         """
         settings = self._settings
         if self._connection is None or self._connection.closed:
-            self._connection = KEPT.open(self.broker.address, settings, pa.allocate_buffer)
+            self._connection = IDLE.open(self.broker.address, settings, pa.allocate_buffer)
         wait_ms = settings.fetch_max_wait_ms if any(each.may_wait for each in cursors) else 0
         partition_bytes = min(settings.partition_max_bytes, max_bytes)
         by_topic: dict[str, list[Cursor]] = {}
@@ -114,7 +114,7 @@ class LeaderFetch:
         self._pending = None
         connection, self._connection = self._connection, None
         if connection is not None:
-            KEPT.done(connection)
+            IDLE.release(connection)
 
 
 def _topic(name: str, cursors: Sequence[Cursor], partition_bytes: int) -> FetchTopic:

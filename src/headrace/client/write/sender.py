@@ -27,7 +27,7 @@ from headrace.client.error import (
     WriteFailed,
 )
 from headrace.client.network.connection import BrokerConnection, PendingRequest
-from headrace.client.network.kept_connection import KEPT
+from headrace.client.network.idle_connection import IDLE
 from headrace.client.network.leader_call import partition_error
 from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
@@ -187,7 +187,7 @@ class Sender:
         """Disconnect. Batches that are not acknowledged may be written or not."""
         leaders, self._leaders = self._leaders, {}
         for leader in leaders.values():
-            KEPT.done(leader.connection)
+            IDLE.release(leader.connection)
 
     # -- sending
 
@@ -269,7 +269,7 @@ class Sender:
         broker = self._fetched_metadata.brokers.get(node_id)
         if broker is None:
             raise Unreachable(f"broker {node_id} is not there at the moment")
-        return KEPT.open(broker.address, self._pool.settings)
+        return IDLE.open(broker.address, self._pool.settings)
 
     def _choose(self, queues: list[PartitionQueue]) -> list[PartitionQueue]:
         """Choose as many queues as fit into one request, and put them last so that none starves."""

@@ -106,6 +106,14 @@ class RunFolder:
                 self._remove(path)
         return sorted(alive, key=lambda each: each.started_ms)
 
+    def run_of(self, pid: int, name: str) -> Run | None:
+        """Return the run of a process, if it has one; other files are left alone."""
+        for path in self.folder.glob(f"*-{pid}.json"):
+            run = _read(path)
+            if run is not None and (run.pid, run.name) == (pid, name) and run.alive:
+                return run
+        return None
+
     def find(self, name: str) -> Run:
         """Return the run with this name or pid.
 

@@ -65,6 +65,12 @@ def client_of(settings: Mapping[str, str], brokers: str) -> dict[str, str]:
     return {**texts, _SERVERS: brokers}
 
 
+def brokers_of(options: Mapping[str, str], otherwise: str) -> str:
+    """Return the brokers that a source with these options reads: the option goes before others."""
+    servers = f"{KAFKA}{_SERVERS}"
+    return next((text for key, text in options.items() if key.lower() == servers), otherwise)
+
+
 def user_settings(settings: Mapping[str, str], brokers: str, whose: str) -> dict[str, str]:
     """Return a program's settings over those of this user (rule 3).
 
@@ -111,7 +117,7 @@ def with_settings_of_user(plan: Plan, settings: Mapping[str, str], brokers: str)
 
 def _open_elsewhere(spout: Any, known: str) -> Any:
     """Return a spout that stays without a login if it reads other brokers and says none itself."""
-    brokers = getattr(spout, "brokers", known)
+    brokers = brokers_of(spout.options, getattr(spout, "brokers", known))
     if any(is_security_key(key) for key in spout.options) or _share(brokers, known):
         return spout
     changed = copy.copy(spout)

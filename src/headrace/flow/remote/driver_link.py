@@ -40,7 +40,14 @@ from headrace.flow.remote.control_topic import (
     write,
 )
 from headrace.flow.remote.remote_request import Action, RemoteRequest, RequestQueue
-from headrace.flow.remote.remote_run import HEARTBEAT_SECONDS, instance_of, remote_run, run_key
+from headrace.flow.remote.remote_run import (
+    HEARTBEAT_SECONDS,
+    RemoteRun,
+    instance_of,
+    public_text,
+    remote_run,
+    run_key,
+)
 from headrace.flow.remote.topic_name import REQUESTS, RUNS
 
 _log = structlog.get_logger(__name__)
@@ -49,6 +56,8 @@ _POLL_SECONDS: Final = 0.25
 _RETRY_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 10.0
 _MAX_OUTCOMES: Final = 32
+# Then reports have their turn, whatever else comes.
+_MAX_CHUNKS: Final = 16
 _MAX_PROBLEM_LENGTH: Final = 1_000
 _LIMITS: Final = {"default.api.timeout.ms": "10000", "client.id": "headrace-flow-control"}
 
@@ -90,7 +99,7 @@ class DriverLink:
         self._deaf: str | None = None
         self._listen_at = 0.0
         self._report_at = 0.0
-        self._reported = False
+        self._reported: RemoteRun | None = None
         self._complaints: dict[str, str] = {}
         self._run: Run | None = None
         self._queue: RequestQueue | None = None
@@ -115,7 +124,8 @@ class DriverLink:
                 self._disconnect()
                 self._closed.wait(_RETRY_SECONDS)
         try:
-            if self._reported and self._writer is not None:
+            if self._reported is not None and self._writer is not None:
+                write(self._writer, self._key, replace(self._reported, ended=True).to_value())
                 write(self._writer, self._key, None)
         except Exception as error:  # noqa: BLE001 - rule 1
             self._complain("flow_control_unavailable", error)
@@ -139,10 +149,7 @@ class DriverLink:
             self._report()
 
     def _own_run(self) -> Run | None:
-        for each in self._run_folder.runs():
-            if (each.pid, each.name) == (os.getpid(), self._name):
-                return each
-        return None
+        return self._run_folder.run_of(os.getpid(), self._name)
 
     def _create_topics(self) -> None:
         try:
@@ -167,15 +174,17 @@ class DriverLink:
             self._position = next(iter(self._reader.positions.values()))
 
     def _receive(self) -> None:
-        """Add the requests that have come to the queue: all of them, so that a withdrawal counts
-        before its request is begun."""
+        """Add the requests that have come to the queue, so that a withdrawal counts before its
+        request is begun."""
         if self._reader is None:
             self._closed.wait(_POLL_SECONDS)
             return
         assert self._queue is not None
         try:
             chunk = self._reader.poll(_POLL_SECONDS)
-            while chunk is not None:
+            for _ in range(_MAX_CHUNKS):
+                if chunk is None:
+                    break
                 for _, _, value in records_of(chunk.columns):
                     request = RemoteRequest.from_value(value)
                     refused = None if request is None else self._queue.add(request)
@@ -218,8 +227,8 @@ class DriverLink:
         try:
             while True:
                 number, problem = self._done.get_nowait()
-                cut = None if problem is None else problem[:_MAX_PROBLEM_LENGTH]
-                self._outcomes = [*self._outcomes, (number, cut)][-_MAX_OUTCOMES:]
+                shown = None if problem is None else public_text(problem)
+                self._outcomes = [*self._outcomes, (number, shown)][-_MAX_OUTCOMES:]
                 self._report_at = 0.0
         except Empty:
             return
@@ -233,9 +242,13 @@ class DriverLink:
         report = remote_run(
             run, application=self._application, host=self._host, figures=self._figures_now()
         )
-        report = replace(report, deaf=self._deaf, outcomes=tuple(self._outcomes))
+        report = replace(
+            report,
+            deaf=None if self._deaf is None else public_text(self._deaf),
+            outcomes=tuple(self._outcomes),
+        )
         write(self._writer, self._key, report.to_value())
-        self._reported = True
+        self._reported = report
 
     def _figures_now(self) -> FlowFigures | None:
         try:

@@ -22,7 +22,11 @@ from headrace.wire.error_code import ErrorCode
 STOP_SECONDS: Final = 90.0
 _POLL_SECONDS: Final = 0.5
 # Commands are for people: one that reaches no broker says so soon.
-_LIMITS: Final = {"default.api.timeout.ms": "10000", "socket.connection.setup.timeout.ms": "5000"}
+_LIMITS: Final = {
+    "default.api.timeout.ms": "10000",
+    "request.timeout.ms": "5000",
+    "socket.connection.setup.timeout.ms": "5000",
+}
 
 
 class RemoteControl:
@@ -142,39 +146,41 @@ class RemoteControl:
             raise _explained(error, REQUESTS, "write to") from error
 
 
-class _Answer(NamedTuple):
+class Answer(NamedTuple):
     """How a request ended: why it failed, or None."""
 
     problem: str | None = None
 
 
-def _wait(reader: Reader, run: RemoteRun, request: RemoteRequest, seconds: float) -> _Answer | None:
+def _wait(reader: Reader, run: RemoteRun, request: RemoteRequest, seconds: float) -> Answer | None:
     """Return how the request ended; None if it did not before the time was over."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         chunk = reader.poll(min(left, _POLL_SECONDS))
         for seen_ms, key, value in [] if chunk is None else records_of(chunk.columns):
-            if key == run.key and (answer := _answer(run, request, value, seen_ms)) is not None:
+            if key == run.key and (answer := answer_in(run, request, value, seen_ms)) is not None:
                 return answer
     return None
 
 
-def _answer(
+def answer_in(
     run: RemoteRun, request: RemoteRequest, value: bytes | None, seen_ms: int
-) -> _Answer | None:
+) -> Answer | None:
     """Return how the request ended, as one record of its run says; None if it does not."""
     stopping = request.action is Action.STOP
-    if value is None:
-        return _Answer(None if stopping else f"{run.name} ended before it was done")
-    now = RemoteRun.from_record(run.key, value, seen_ms)
+    # A record without a value does not say whose it is: an earlier attempt may end late.
+    now = None if value is None else RemoteRun.from_record(run.key, value, seen_ms)
     if now is None or now.instance != run.instance:
         return None
     outcomes = dict(now.outcomes)
+    if now.ended and outcomes.get(request.id) is None:
+        done = stopping or request.id in outcomes
+        return Answer(None if done else f"{run.name} ended before it was done")
     if request.id not in outcomes:
         return None
     problem = outcomes[request.id]
     # A stop that was accepted is done when the driver has ended.
-    return None if problem is None and stopping else _Answer(problem)
+    return None if problem is None and stopping else Answer(problem)
 
 
 def _explained(error: ClientError, topic: str, what: str) -> FlowError:

@@ -1,11 +1,12 @@
 """What a command asks of a flow in a cluster, as a record in the topic of requests.
 
-Rule 1: a request names the driver's process. A later one with the same name does nothing for it.
+Rule 1: a request names the driver's process. A later process of the same flow ignores it.
 Rule 2: the command that stops waiting withdraws its request with a second record. What the driver
         has not begun by then is not done.
 """
 
 import json
+import re
 import secrets
 from collections import deque
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from typing import Any, Final
 MAX_BYTES: Final = 64 * 1024
 _MAX_WAITING: Final = 16
 _MAX_REMEMBERED: Final = 256
+_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class Action(StrEnum):
@@ -34,7 +36,7 @@ class RemoteRequest:
     """One request.
 
     Attributes:
-        id: of its own; a withdrawal has the id of the request that it takes back.
+        id: 32 hex digits of its own; a withdrawal has the id of the request that it takes back.
         instance: the driver's process that it is for.
         now: of a stop: interrupt the batch.
         parallelism, partitions: of a rebalance, as `RunFolder.rebalance` takes them.
@@ -75,7 +77,7 @@ def _has_types(request: RemoteRequest) -> bool:
     return (
         type(request.instance) is str
         and type(request.id) is str
-        and len(request.id) <= 64
+        and _ID.fullmatch(request.id) is not None
         and type(request.now) is bool
         and (request.partitions is None or type(request.partitions) is int)
         and type(tasks) is dict

@@ -3,8 +3,10 @@
 Rule 1: the key of a record is the flow's name and Spark's application. A second attempt of an
         application replaces the record of the first one; two applications have a record each.
 Rule 2: a driver reports every few seconds. One that has not for `LOST_SECONDS` is lost: it was
-        killed, or does not reach the brokers. A driver that ends writes a record without a value.
-Rule 3: no setting of a client is in a record, and no user or password of a URI.
+        killed, or does not reach the brokers. A driver that ends says so in its last report, and
+        writes a record without a value, which removes it from the list.
+Rule 3: no setting of a client is in a record, no user or password of a URI, and no control
+        character, which a terminal would obey.
 Rule 4: a record has at most `MAX_BYTES`: without room, figures of components and the graph are left
         out.
 """
@@ -35,11 +37,12 @@ class RemoteRun:
 
     Attributes:
         application: Spark's id of the application: YARN's `application_..._0001`, for example.
-        instance: the driver's process, which no other one has ever been.
+        instance: a unique id of the driver's process: its host, pid and start times.
         host, pid: where the driver runs.
         active: as of `Run`.
         deaf: why the driver receives no requests; None if it does.
         outcomes: as of `Run`, of requests that came through the topic.
+        ended: whether this is the driver's last report.
         seen_ms: when its last record was appended; not part of the record.
     """
 
@@ -59,6 +62,7 @@ class RemoteRun:
     graph: Mapping[str, Any] = field(default_factory=dict)
     figures: FlowFigures | None = None
     outcomes: tuple[tuple[str, str | None], ...] = ()
+    ended: bool = False
     seen_ms: int = 0
 
     @property
@@ -101,7 +105,7 @@ class RemoteRun:
 
 
 def run_key(name: str, application: str) -> bytes:
-    return f"{application} {name}".encode()
+    return printable(f"{application} {name}").encode()
 
 
 def remote_run(
@@ -109,17 +113,17 @@ def remote_run(
 ) -> RemoteRun:
     """Return what the driver of a run reports."""
     return RemoteRun(
-        name=run.name,
+        name=printable(run.name),
         application=application,
         instance=instance_of(run, host),
         host=host,
         pid=run.pid,
         started_ms=run.started_ms,
-        program=_public(run.program),
-        master=_public(run.master),
+        program=public_text(run.program),
+        master=public_text(run.master),
         brokers=run.brokers,
-        checkpoint=None if run.checkpoint is None else _public(run.checkpoint),
-        console=None if run.console is None else _public(run.console),
+        checkpoint=None if run.checkpoint is None else public_text(run.checkpoint),
+        console=None if run.console is None else public_text(run.console),
         active=run.active,
         graph=run.graph,
         figures=figures,
@@ -130,14 +134,33 @@ def instance_of(run: Run, host: str) -> str:
     return f"{host}-{run.pid}-{run.started_ticks}-{run.started_ms}"
 
 
-def _public(text: str) -> str:
+def public_text(text: str) -> str:
+    """Return a text as everyone may read it (rule 3), with a bounded length."""
     return _USER_IN_URI.sub("", text)[:_MAX_TEXT_LENGTH]
+
+
+def printable(text: str) -> str:
+    """Return a text with a space for each character that a terminal would obey, but line ends."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each == "\n" else " " for each in text)
 
 
 def _value(run: RemoteRun) -> bytes:
     content = asdict(run)
     del content["seen_ms"]
-    return json.dumps(content, separators=(",", ":")).encode()
+    return json.dumps(_printable(content), separators=(",", ":")).encode()
+
+
+def _printable(content: Any) -> Any:
+    """Return JSON whose texts are all printable."""
+    if isinstance(content, str):
+        return printable(content)
+    if isinstance(content, Mapping):
+        return {_printable(name): _printable(each) for name, each in content.items()}
+    if isinstance(content, list | tuple):
+        return [_printable(each) for each in content]
+    return content
 
 
 def _checked(content: Any) -> dict[str, Any]:
@@ -155,6 +178,7 @@ def _checked(content: Any) -> dict[str, Any]:
     figures = content["figures"]
     return attributes | {
         "active": _typed(content["active"], bool),
+        "ended": _typed(content["ended"], bool),
         "graph": _typed(content["graph"], dict),
         "figures": None if figures is None else _figures(figures),
         "outcomes": tuple(

@@ -97,7 +97,7 @@ class SinkOptions:
     @property
     def settings(self) -> ClientSettings:
         """The settings of the sink's connections, which outlive a task."""
-        return replace(ClientSettings.of(self.client), keeps_connections=True)
+        return replace(ClientSettings.of(self.client), reuses_connections=True)
 
 
 def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:

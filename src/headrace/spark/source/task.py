@@ -139,7 +139,7 @@ class SourceTask:
         # Imported here: the processes in which Spark plans load this file too, and need no kernels.
         from headrace.client.read.reader import Reader
 
-        settings = replace(ClientSettings.of(self.options.client), keeps_connections=True)
+        settings = replace(ClientSettings.of(self.options.client), reuses_connections=True)
         with Reader(
             settings,
             {left.partition: ReadRange(left.start, left.end)},

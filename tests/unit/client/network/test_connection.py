@@ -242,3 +242,17 @@ def test_a_connection_is_reusable_while_nothing_is_in_flight(
 
     connection.close()
     assert not connection.is_reusable
+
+
+@pytest.mark.parametrize("then", ["answers", "says nothing", "hangs up", "babbles"])
+def test_a_connection_is_asked_whether_the_broker_still_answers(
+    tiny_broker: Any, connect: Any, then: str
+) -> None:
+    tiny_broker.answer = lambda header, frame: versions(header)
+    connection = connect()
+    said = {"says nothing": b"", "hangs up": None, "babbles": b"\0\0\0\x04\0\0\0\x63"}
+    if then != "answers":
+        tiny_broker.answer = lambda header, frame: said[then]
+
+    assert connection.answers(0.2) is (then == "answers")
+    assert connection.closed is (then != "answers")

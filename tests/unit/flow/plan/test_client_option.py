@@ -7,6 +7,7 @@ import pytest
 from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.flow.execution.connector_option import sink_options
 from headrace.flow.execution.realtime import connector_options
+from headrace.flow.land import Landing
 from headrace.flow.plan.client_option import (
     client_of,
     client_options,
@@ -115,6 +116,25 @@ def test_a_spout_that_reads_another_cluster_is_not_sent_the_password() -> None:
     options = options_of(with_login(with_user_login(declared.plan(), "b:9092")))
 
     assert options == {"kafka.security.protocol": "PLAINTEXT"}
+
+
+@pytest.mark.usefixtures("client_file")
+def test_a_spout_whose_option_names_another_cluster_is_not_sent_the_password() -> None:
+    servers = {"kafka.bootstrap.servers": "z:9092"}
+
+    options = options_of(with_login(with_user_login(plan({}, options=servers), "b:9092")))
+
+    assert options == {**servers, "kafka.security.protocol": "PLAINTEXT"}
+
+
+@pytest.mark.usefixtures("client_file")
+def test_landing_from_another_cluster_by_an_option_is_not_sent_the_password() -> None:
+    servers = {"kafka.bootstrap.servers": "z:9092"}
+    elsewhere = Landing(topics="in", brokers="b:9092", folder="lake", options=servers)
+    here = Landing(topics="in", brokers="b:9092", folder="lake")
+
+    assert not any("password" in key for key in elsewhere._source_options())
+    assert here._source_options()["kafka.sasl.password"] == "MARKED"
 
 
 def test_every_client_is_told_the_same() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.flow.monitoring.metrics import ComponentFigures, FlowFigures
 from headrace.flow.monitoring.run_folder import this_run
-from headrace.flow.remote.remote_run import MAX_BYTES, RemoteRun, remote_run
+from headrace.flow.remote.remote_run import MAX_BYTES, RemoteRun, remote_run, run_key
 
 FIGURES = FlowFigures(
     "words", 3, 20, 5, 250.0, lag=None, components=(ComponentFigures("split", 5, 9, 0, 0.5, 0.1),)
@@ -25,7 +25,7 @@ def run_of(**attributes: Any) -> RemoteRun:
         graph={"name": "words"},
     )
     made = remote_run(run, application="application_1_0001", host="node7", figures=FIGURES)
-    return replace(made, outcomes=(("1f", None), ("2f", "it cannot")), **attributes)
+    return replace(made, **{"outcomes": (("1f", None), ("2f", "it cannot")), **attributes})
 
 
 def test_a_report_is_read_as_it_was_written() -> None:
@@ -60,6 +60,28 @@ def test_a_user_and_password_in_a_uri_are_not_reported() -> None:
     assert b"hidden" not in reported.to_value()
 
 
+def test_a_report_of_unprintable_texts_is_read_all_the_same() -> None:
+    """The texts of an exception are a user's, and a record that no one can read is no report."""
+    run = run_of(
+        outcomes=(("1f", "at\tline\u00a07\r\nof \x1b[2J"),),
+        graph={"nodes": [{"na\tme": "\u3000"}]},
+    )
+
+    found = RemoteRun.from_record(run.key, run.to_value(), 0)
+
+    assert found is not None
+    assert found.outcomes == (("1f", "at line 7 \nof  [2J"),)
+    assert found.graph == {"nodes": [{"na me": " "}]}
+
+
+def test_a_flow_with_an_unprintable_name_is_found_by_its_key() -> None:
+    run = this_run(name="wo\trds", program="w.py", master="yarn", brokers="b:9092")
+    made = remote_run(run, application="application_1_0001", host="node7")
+
+    assert run_key(run.name, made.application) == made.key
+    assert RemoteRun.from_record(made.key, made.to_value(), 0) == made
+
+
 @pytest.mark.parametrize("count", [500, 3_000])
 def test_a_large_report_leaves_out_components_and_then_the_graph(count: int) -> None:
     component = ComponentFigures("c" * 1000, 1, 1, 0, 0.5, 0.1)
@@ -87,6 +109,7 @@ def altered(**changes: Any) -> bytes:
         b"[" * 100_000,
         b" " * (MAX_BYTES + 1),
         altered(pid="7"),
+        altered(ended=1),
         altered(application="another"),
         altered(program="\x1b[2Jwords.py"),
         altered(graph={"nodes": [{"name": "\x07"}]}),

@@ -1,0 +1,106 @@
+"""`headrace kinesis`: the Kinesis API on a Kafka cluster."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.kinesis_stream import app as stream_app
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.listen_address import parse_listen_address
+from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
+from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.model.error import ConfigError
+
+app = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup_mode=None)
+key_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+app.add_typer(key_app, name="key", help="Manage access keys.")
+app.add_typer(stream_app, name="stream", help="List, describe, split and merge streams.")
+
+_EXAMPLES = """
+Examples:
+
+  headrace kinesis                                  on 127.0.0.1:4567, for the cluster at :9092
+
+  headrace kinesis --listen 127.0.0.1:4567 -b kafka-1:9092
+
+  headrace kinesis key add AKIDCLICKS --keys keys.txt          prints the secret
+
+  headrace kinesis --keys keys.txt --listen 0.0.0.0:4567
+
+  headrace kinesis --expose 'clicks*'               show plain topics as streams
+
+  AWS_ENDPOINT_URL_KINESIS=http://127.0.0.1:4567 python program.py       any program with boto3
+
+Without --keys every signature is accepted. docs/kinesis.md lists what works.
+"""
+
+
+@app.callback(epilog=epilog(_EXAMPLES))
+def kinesis(
+    context: typer.Context,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to serve the API.")
+    ] = "127.0.0.1:4567",
+    keys: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Access keys; else any signature passes.")
+    ] = None,
+    expose: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Show these plain topics as streams; repeatable."),
+    ] = None,
+    account: Annotated[str, typer.Option(help="The account id in ARNs.")] = "000000000000",
+    region: Annotated[str, typer.Option(help="The region in ARNs.")] = "us-east-1",
+    limits: Annotated[
+        bool, typer.Option("--limits/--no-limits", help="Apply the service's limits per shard.")
+    ] = True,
+    brokers: BrokersOption = None,
+    setting: SettingsOption = None,
+    log_level: LogLevelOption = "info",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Serve the Kinesis API until Ctrl-C."""
+    if context.invoked_subcommand is not None:
+        return
+    try:
+        from headrace.gateway.kinesis.access.access_keys import read_access_keys
+        from headrace.gateway.kinesis.identity.account import Account
+        from headrace.gateway.kinesis.server import KinesisServer
+        from headrace.gateway.kinesis.settings import KinesisSettings
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"the gateway needs {error.name}: pip install 'headrace[kinesis]'"
+        ) from error
+    if not re.fullmatch(r"\d{12}", account, re.ASCII):
+        raise ConfigError(f"--account is {account!r}: it has twelve digits")
+    if not re.fullmatch(r"[a-z0-9-]{1,32}", region):
+        raise ConfigError(f"--region is {region!r}: write one such as us-east-1")
+    configure_logging(log_level, log_format)
+    with connect(brokers, setting) as pool:
+        client = pool.settings
+    server = KinesisServer(
+        KinesisSettings(
+            client=client,
+            listen=parse_listen_address(listen, "--listen"),
+            account=Account(account, region),
+            keys={} if keys is None else read_access_keys(keys),
+            expose=tuple(expose or ()),
+            limits=limits,
+        )
+    )
+    server.run(lambda: print(f"The Kinesis API is at {server.url}", flush=True))
+    print("Stopped.")
+
+
+@key_app.command("add")
+def add_key(
+    name: Annotated[str, typer.Argument(metavar="ACCESS-KEY-ID")],
+    keys: Annotated[Path, typer.Option(metavar="FILE", help="The file of access keys.")],
+) -> None:
+    """Add an access key, or give it a new secret. Running gateways read the file at their start."""
+    from headrace.gateway.kinesis.access.access_keys import add_access_key
+
+    secret = add_access_key(keys, name)
+    print(f"AWS_ACCESS_KEY_ID={name}")
+    print(f"AWS_SECRET_ACCESS_KEY={secret}")

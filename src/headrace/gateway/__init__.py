@@ -1,0 +1,1 @@
+"""Other services' APIs, served from topics."""

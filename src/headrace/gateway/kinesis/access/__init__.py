@@ -1,0 +1,1 @@
+"""Who sent a request: access keys and Signature Version 4."""

@@ -1,0 +1,1 @@
+"""What clients hold in their hands: ARNs, shard ids, sequence numbers, iterators and tokens."""

@@ -1,0 +1,1 @@
+"""The rates that a shard allows."""

@@ -1,0 +1,210 @@
+"""PutRecord and PutRecords.
+
+Rule 1: a record is acknowledged only when a fresh view of the streams says that it lies before its
+shard's end (`StreamStore.vouched_shard`). A record behind the end is put again, into the child.
+Rule 2: a malformed record fails the whole request. What a shard's limits or a broker refuse fails
+alone, in PutRecords.
+"""
+
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from headrace.client.error import ClientError
+from headrace.gateway.kinesis.error import (
+    ServiceError,
+    internal_failure,
+    invalid_argument,
+    throughput_exceeded,
+    validation,
+)
+from headrace.gateway.kinesis.operation.dry_run import refuse_dry_run
+from headrace.gateway.kinesis.record.put_queue import PlacedRows
+from headrace.gateway.kinesis.record.row import Row
+from headrace.gateway.kinesis.service import KinesisService, Request, Response
+from headrace.gateway.kinesis.stream.hash_key import LARGEST, hash_key
+from headrace.gateway.kinesis.stream.shard import Shard
+from headrace.gateway.kinesis.stream.stream_state import StreamState
+from headrace.model.ids import TopicPartition
+
+_MOST_BYTES: Final = 10 << 20
+_MOST_TRIES: Final = 4
+_PUT_SECONDS: Final = 120.0  # the queue itself gives up much earlier
+
+
+@dataclass(slots=True)
+class _Put:
+    """One record on its way: where it is to go, then where it went."""
+
+    row: Row
+    key: int
+    placed: tuple[Shard, int, int] | None = None
+    error: ServiceError | None = None
+
+
+def put_record(service: KinesisService, request: Request) -> Response:
+    stream = service.served_stream(request)
+    put = _checked(request, stream)
+    refuse_dry_run(request)
+    _put(service, stream, [put])
+    if put.error is not None:
+        raise put.error
+    return {**_placed_fields(put), "EncryptionType": "NONE"}
+
+
+def put_records(service: KinesisService, request: Request) -> Response:
+    stream = service.served_stream(request)
+    puts = [_checked(each, stream) for each in request["Records"]]
+    if sum(len(put.row.value) + len(put.row.key or b"") for put in puts) > _MOST_BYTES:
+        raise invalid_argument("Records size exceeds 10 MB limit")
+    refuse_dry_run(request)
+    _put(service, stream, puts)
+    return {
+        "FailedRecordCount": sum(put.error is not None for put in puts),
+        "Records": [_result(put) for put in puts],
+        "EncryptionType": "NONE",
+    }
+
+
+def _checked(record: dict[str, Any], stream: StreamState) -> _Put:
+    text = record.get("PartitionKey")
+    if text is None:
+        raise validation(
+            "1 validation error detected: Value null at 'partitionKey' failed to satisfy "
+            "constraint: Member must not be null"
+        )
+    explicit = record.get("ExplicitHashKey")
+    key = hash_key(text) if explicit is None else int(explicit)
+    if key > LARGEST:
+        raise invalid_argument(
+            f"Invalid ExplicitHashKey. ExplicitHashKey must be in the range: [0, 2^128-1]. "
+            f"Specified value was {explicit}"
+        )
+    row = Row(text.encode(), record["Data"], explicit)
+    if len(row.value) + len(row.key or b"") > stream.max_record_kib * 1024:
+        raise validation(
+            "1 validation error detected: Value at 'data' failed to satisfy constraint: Member "
+            f"must have length less than or equal to {stream.max_record_kib * 1024}"
+        )
+    return _Put(row, key)
+
+
+def _placed_fields(put: _Put) -> dict[str, Any]:
+    assert put.placed is not None
+    shard, offset, time_ms = put.placed
+    return {"ShardId": shard.id, "SequenceNumber": shard.sequence_number(offset, time_ms)}
+
+
+def _result(put: _Put) -> dict[str, Any]:
+    if put.error is None:
+        return _placed_fields(put)
+    code = put.error.code.replace("InternalFailureException", "InternalFailure")
+    return {"ErrorCode": code, "ErrorMessage": put.error.message}
+
+
+def _put(service: KinesisService, stream: StreamState, puts: list[_Put]) -> None:
+    """Put records until each is before its shard's end, or has an error."""
+    _apply_limits(service, stream, puts)
+    left = [put for put in puts if put.error is None]
+    for _ in range(_MOST_TRIES):
+        if not left:
+            return
+        left = _put_once(service, stream, left)
+        stream = stream if stream.plain else service.store.streams.get(stream.name, stream)
+    for put in left:
+        put.error = internal_failure("The shards of the stream change too fast.")
+
+
+def _apply_limits(service: KinesisService, stream: StreamState, puts: list[_Put]) -> None:
+    now = time.monotonic()
+    for put in puts:
+        shard = stream.shard_for(put.key)
+        size_bytes = len(put.row.value) + len(put.row.key or b"")
+        if not service.limits.allows_put(stream.name, shard.number, size_bytes, now):
+            put.error = throughput_exceeded(
+                f"Rate exceeded for shard {shard.id} in stream {stream.name} under account "
+                f"{service.account.id}."
+            )
+
+
+def _put_once(service: KinesisService, stream: StreamState, puts: list[_Put]) -> list[_Put]:
+    """Put records into the shards of this state; return those that came behind an end."""
+    by_shard: dict[int, list[_Put]] = {}
+    for put in puts:
+        by_shard.setdefault(stream.shard_for(put.key).number, []).append(put)
+    sent: list[tuple[Shard, list[_Put], list[Future[PlacedRows]]]] = []
+    again: list[_Put] = []
+    for number, group in by_shard.items():
+        shard = _shard_to_put_into(service, stream, number, group)
+        if shard is None:
+            continue
+        if not shard.is_open:
+            again += group
+            continue
+        partition = TopicPartition(stream.name, shard.partition)
+        try:
+            futures = service.writer.put(partition, [put.row for put in group])
+        except ClientError as error:
+            _fail(group, error)
+            continue
+        sent.append((shard, group, futures))
+    for shard, group, futures in sent:
+        again += _confirm(service, stream, shard, group, futures)
+    return again
+
+
+def _shard_to_put_into(
+    service: KinesisService, stream: StreamState, number: int, group: list[_Put]
+) -> Shard | None:
+    """Wait while a shard closes: what is put meanwhile would have to be put again."""
+    shard = stream.shard(number)
+    if shard is not None and not stream.is_closing(number):
+        return shard
+    try:
+        return service.store.vouched_shard(stream, number, time.monotonic())
+    except ServiceError as error:
+        for put in group:
+            put.error = error
+        return None
+
+
+def _confirm(
+    service: KinesisService,
+    stream: StreamState,
+    shard: Shard,
+    group: list[_Put],
+    futures: "list[Future[PlacedRows]]",
+) -> list[_Put]:
+    """Note where records went; return those that lie behind their shard's end."""
+    first_of: dict[int, int] = {}
+    placed: list[tuple[_Put, int, int]] = []
+    for at, (put, future) in enumerate(zip(group, futures, strict=True)):
+        index = at - first_of.setdefault(id(future), at)
+        try:
+            where = future.result(_PUT_SECONDS)
+        except (ClientError, TimeoutError) as error:
+            _fail([put], error)
+        else:
+            placed.append((put, where.base_offset + index, where.time_ms))
+    if not placed:
+        return []
+    try:
+        known = service.store.vouched_shard(stream, shard.number, time.monotonic())
+    except ServiceError as error:
+        for put, _, _ in placed:
+            put.error = error
+        return []
+    again = []
+    for put, offset, time_ms in placed:
+        if known.last is None or offset < known.last:
+            put.placed = (known, offset, time_ms)
+        else:
+            again.append(put)
+    return again
+
+
+def _fail(puts: list[_Put], error: Exception) -> None:
+    text = str(error) or "no answer in time"
+    for put in puts:
+        put.error = internal_failure(f"The record may not be written: {text}")

@@ -1,0 +1,45 @@
+"""Which function serves which operation.
+
+An operation of the model that is not in the table is answered with an error that says so.
+"""
+
+from typing import Final
+
+from headrace.gateway.kinesis.operation import consumer, get, put, shard, stream, tag
+from headrace.gateway.kinesis.service import Operation
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    "AddTagsToStream": tag.add_tags,
+    "CreateStream": stream.create_stream,
+    "DecreaseStreamRetentionPeriod": stream.decrease_retention,
+    "DeleteStream": stream.delete_stream,
+    "DeregisterStreamConsumer": consumer.deregister_consumer,
+    "DescribeLimits": stream.describe_limits,
+    "DescribeStream": stream.describe_stream,
+    "DescribeStreamConsumer": consumer.describe_consumer,
+    "DescribeStreamSummary": stream.describe_stream_summary,
+    "GetRecords": get.get_records,
+    "GetShardIterator": get.get_shard_iterator,
+    "IncreaseStreamRetentionPeriod": stream.increase_retention,
+    "ListShards": shard.list_shards,
+    "ListStreamConsumers": consumer.list_consumers,
+    "ListStreams": stream.list_streams,
+    "ListTagsForResource": tag.list_tags_for_resource,
+    "ListTagsForStream": tag.list_tags_for_stream,
+    "MergeShards": shard.merge_shards,
+    "PutRecord": put.put_record,
+    "PutRecords": put.put_records,
+    "RegisterStreamConsumer": consumer.register_consumer,
+    "RemoveTagsFromStream": tag.remove_tags,
+    "SplitShard": shard.split_shard,
+    "TagResource": tag.add_tags,
+    "UntagResource": tag.remove_tags,
+    "UpdateMaxRecordSize": stream.update_max_record_size,
+    "UpdateShardCount": shard.update_shard_count,
+}
+
+SUBSCRIBE: Final = "SubscribeToShard"
+"""Not in the table: its answer is a stream (`subscription`)."""
+
+PUTS: Final = frozenset({"PutRecord", "PutRecords"})
+READS: Final = frozenset({"GetRecords", "GetShardIterator"})

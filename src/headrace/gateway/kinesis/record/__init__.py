@@ -1,0 +1,1 @@
+"""Records into partitions and out of them."""

@@ -1,0 +1,229 @@
+"""Rows that wait for their partitions, batches on their way, and what an outcome means.
+
+Pure: it knows no socket and no clock. `shard_writer` sends what it hands out.
+
+Rule 1: one batch of a partition is on its way at a time, so the order of puts into a partition is
+the order of their offsets.
+Rule 2: a batch that failed is sent again as it is, with the same producer id and sequence, so that
+a broker that has it already appends it only once. Meanwhile only its own partition waits.
+Rule 3: when a batch is given up, whether it was written is unknown and its sequence is spent. Later
+batches, of all partitions, begin with a new producer id. What waits behind it fails as well: no put
+may wait longer than the request that holds its bytes.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from headrace.client.error import BrokerError, ClientError
+from headrace.client.network.retry import STALE_LEADER
+from headrace.client.write.batch_writer import WrittenBatch
+from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
+from headrace.gateway.kinesis.record.row import EXPLICIT_HASH_KEY, Row
+from headrace.model.ids import TopicPartition
+from headrace.records.column import HEADERS
+from headrace.records.encode import encode
+from headrace.wire.error_code import ErrorCode
+
+RETRY_SECONDS: Final = 30.0
+"""How long a batch is sent again before its puts fail; boto3 waits for a minute by default."""
+
+PAUSE_SECONDS: Final = 0.1
+_BATCH_BYTES: Final = 900_000
+"""Below Kafka's default of max.message.bytes. A larger record has a batch of its own."""
+
+_ROUND_BYTES: Final = 16 << 20
+_LARGEST_BATCH: Final = 64 << 20
+_MAY_PASS: Final = STALE_LEADER | {
+    ErrorCode.unknown_topic_or_partition,  # a new partition, which not all brokers know yet
+    ErrorCode.not_enough_replicas,
+    ErrorCode.not_enough_replicas_after_append,
+    ErrorCode.request_timed_out,
+}
+_PLAIN: Final = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+_WITH_HEADERS: Final = _PLAIN.append(pa.field("headers", HEADERS))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRows:
+    """Where rows were written: at consecutive offsets, with one time."""
+
+    base_offset: int
+    time_ms: int
+
+
+@dataclass(slots=True)
+class _Job:
+    rows: Sequence[Row]
+    size_bytes: int
+    placed: "Future[PlacedRows]" = field(default_factory=Future)
+
+
+@dataclass(slots=True)
+class _Sending:
+    """One batch of one partition, from its first try to its outcome."""
+
+    jobs: list[_Job]
+    batch: memoryview
+    time_ms: int
+    deadline: float
+    not_before: float
+
+
+class PutQueue:
+    """The puts of one gateway.
+
+    Example:
+        futures = queue.add(partition, rows)
+        batches = queue.take(now, now_ms)                  # send them, then
+        queue.finish(partition, outcome, now)              # for each of them
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[TopicPartition, deque[_Job]] = {}
+        self._sending: dict[TopicPartition, _Sending] = {}
+        self._identity = NO_IDENTITY
+        self._sequences: dict[TopicPartition, int] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._waiting and not self._sending
+
+    @property
+    def needs_identity(self) -> bool:
+        """Whether the next `take` should come with a new producer id."""
+        return self._identity == NO_IDENTITY
+
+    def add(self, partition: TopicPartition, rows: Sequence[Row]) -> "list[Future[PlacedRows]]":
+        """Add rows; return one future per row. Rows of one batch share a future."""
+        futures: list[Future[PlacedRows]] = []
+        for job in _jobs(rows):
+            futures += [job.placed] * len(job.rows)
+            self._waiting.setdefault(partition, deque()).append(job)
+        return futures
+
+    def identify(self, identity: ProducerIdentity) -> None:
+        """Continue with a new producer id."""
+        self._identity = identity
+        self._sequences.clear()
+
+    def seconds_to_wait(self, now: float) -> float | None:
+        """Return when `take` has something: 0 for now, None for not before the next `add`."""
+        moments = [each.not_before for each in self._sending.values()]
+        if any(partition not in self._sending for partition in self._waiting):
+            moments.append(now)
+        return max(0.0, min(moments) - now) if moments else None
+
+    def take(self, now: float, now_ms: int) -> dict[TopicPartition, memoryview]:
+        """Return at most one batch of each partition: those to send again, then new ones."""
+        taken = {
+            partition: each.batch
+            for partition, each in self._sending.items()
+            if each.not_before <= now
+        }
+        total = sum(map(len, taken.values()))
+        for partition in list(self._waiting):
+            if total >= _ROUND_BYTES:
+                break
+            if partition in self._sending:
+                continue
+            jobs = self._take_jobs(partition)
+            batch = self._encode(partition, jobs, now_ms)
+            self._sending[partition] = _Sending(jobs, batch, now_ms, now + RETRY_SECONDS, now)
+            taken[partition] = batch
+            total += len(batch)
+        return taken
+
+    def finish(
+        self, partition: TopicPartition, outcome: WrittenBatch | ClientError, now: float
+    ) -> None:
+        """Note what became of a batch that `take` returned."""
+        sending = self._sending[partition]
+        if not isinstance(outcome, ClientError):
+            del self._sending[partition]
+            offset = outcome.base_offset
+            stamped = outcome.log_append_time_ms
+            time_ms = stamped if stamped >= 0 else sending.time_ms
+            for job in sending.jobs:
+                job.placed.set_result(PlacedRows(offset, time_ms))
+                offset += len(job.rows)
+        elif _may_pass(outcome) and now < sending.deadline:
+            sending.not_before = now + PAUSE_SECONDS
+        else:
+            del self._sending[partition]
+            self._identity = NO_IDENTITY
+            for job in (*sending.jobs, *self._waiting.pop(partition, ())):
+                job.placed.set_exception(outcome)
+
+    def fail_all(self, error: ClientError) -> None:
+        """Give up everything."""
+        jobs = [job for queue in self._waiting.values() for job in queue]
+        jobs += [job for each in self._sending.values() for job in each.jobs]
+        self._waiting.clear()
+        self._sending.clear()
+        for job in jobs:
+            job.placed.set_exception(error)
+
+    def _take_jobs(self, partition: TopicPartition) -> list[_Job]:
+        """Take jobs for one batch. A partition that has more goes last next time."""
+        queue = self._waiting.pop(partition)
+        jobs = [queue.popleft()]
+        size = jobs[0].size_bytes
+        while queue and size + queue[0].size_bytes <= _BATCH_BYTES:
+            jobs.append(queue.popleft())
+            size += jobs[-1].size_bytes
+        if queue:
+            self._waiting[partition] = queue
+        return jobs
+
+    def _encode(self, partition: TopicPartition, jobs: list[_Job], now_ms: int) -> memoryview:
+        rows = [row for job in jobs for row in job.rows]
+        columns: dict[str, list[Any]] = {
+            "key": [row.key for row in rows],
+            "value": [row.value for row in rows],
+        }
+        schema = _PLAIN
+        if any(row.explicit_hash_key is not None for row in rows):
+            schema = _WITH_HEADERS
+            columns["headers"] = [_headers(row) for row in rows]
+        has_identity = self._identity != NO_IDENTITY
+        encoded = encode(
+            pa.record_batch(columns, schema=schema),
+            timestamp_ms=now_ms,
+            max_batch_bytes=_LARGEST_BATCH,
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.epoch,
+            base_sequence=self._sequences.get(partition, 0) if has_identity else -1,
+        )
+        self._sequences[partition] = encoded.next_sequence
+        [batch] = encoded.batches
+        return batch
+
+
+def _may_pass(error: ClientError) -> bool:
+    """Return whether sending again may help: a leader moves, or a connection was lost."""
+    return not isinstance(error, BrokerError) or error.code in _MAY_PASS
+
+
+def _headers(row: Row) -> list[dict[str, object]]:
+    if row.explicit_hash_key is None:
+        return []
+    return [{"key": EXPLICIT_HASH_KEY, "value": row.explicit_hash_key.encode()}]
+
+
+def _jobs(rows: Sequence[Row]) -> list[_Job]:
+    """Cut rows into jobs that fit into a batch; a row that does not is alone."""
+    jobs: list[_Job] = []
+    start = size = 0
+    for at, row in enumerate(rows):
+        if at > start and size + row.size_bytes > _BATCH_BYTES:
+            jobs.append(_Job(rows[start:at], size))
+            start, size = at, 0
+        size += row.size_bytes
+    if rows:
+        jobs.append(_Job(rows[start:], size))
+    return jobs

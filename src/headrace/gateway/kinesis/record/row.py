@@ -1,0 +1,30 @@
+"""A record between the API and the log."""
+
+from typing import Final, NamedTuple
+
+EXPLICIT_HASH_KEY: Final = "kinesis.explicit-hash-key"
+"""The header that holds an explicit hash key, in decimal."""
+
+_OVERHEAD_BYTES: Final = 64
+
+
+class Row(NamedTuple):
+    """A record to put: key = partition key, value = data."""
+
+    key: bytes | None
+    value: bytes
+    explicit_hash_key: str | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes in a batch."""
+        return len(self.key or b"") + len(self.value) + _OVERHEAD_BYTES
+
+
+class StoredRow(NamedTuple):
+    """A record that was read."""
+
+    offset: int
+    time_ms: int
+    key: bytes | None
+    value: bytes

@@ -1,0 +1,154 @@
+"""Reads records of one partition for a request, without waiting for new ones."""
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from headrace.client.error import ClientError
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.batch_reader import BatchReader
+from headrace.client.read.offset_lookup import EARLIEST, LATEST, list_offsets
+from headrace.client.settings import ClientSettings
+from headrace.gateway.kinesis.record.row import StoredRow
+from headrace.model.ids import TopicPartition
+from headrace.records.decode import decode
+from headrace.wire.error_code import ErrorCode
+
+MOST_BYTES: Final = 10 << 20
+"""What one GetRecords returns at most."""
+
+_LEAST_FETCH_BYTES: Final = 256 << 10
+_EXPECTED_RECORD_BYTES: Final = 4 << 10
+_API_TIMEOUT_MS: Final = 10_000
+_TRIES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """What was read.
+
+    Attributes:
+        next_offset: where to go on.
+        end: where the log ends for readers of committed records.
+        read_at: a monotonic second at which all rows were in the log.
+    """
+
+    rows: list[StoredRow]
+    next_offset: int
+    end: int
+    read_at: float
+
+
+class ShardReader:
+    """Reads partitions. Each thread has its own connections, which live as long as the thread."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = replace(
+            settings, api_timeout_ms=min(settings.api_timeout_ms, _API_TIMEOUT_MS)
+        )
+        self._local = threading.local()
+        self._pools: list[ConnectionPool] = []
+
+    @property
+    def pool(self) -> ConnectionPool:
+        """This thread's connections."""
+        pool: ConnectionPool | None = getattr(self._local, "pool", None)
+        if pool is None:
+            pool = self._local.pool = ConnectionPool(self._settings)
+            self._pools.append(pool)
+        return pool
+
+    def close(self) -> None:
+        """Disconnect. The threads that read have ended."""
+        for pool in self._pools:
+            pool.close()
+
+    def read(
+        self,
+        partition: TopicPartition,
+        offset: int,
+        last: int | None,
+        most_rows: int,
+        wait_ms: int = 0,
+    ) -> ReadRows:
+        """Read rows from `offset` on, up to and without `last`.
+
+        Records that were deleted by retention are skipped.
+
+        Raises:
+            ClientError: the leader cannot be reached, or refuses.
+        """
+        wanted = min(MOST_BYTES, max(_LEAST_FETCH_BYTES, most_rows * _EXPECTED_RECORD_BYTES))
+        reader = BatchReader(
+            self.pool, {partition: offset}, read_committed=True, partition_max_bytes=wanted
+        )
+        for _ in range(_TRIES):
+            for fetched in reader.poll(wait_ms):
+                read_at = time.monotonic()
+                error = fetched.error
+                if error is not None and error.code is ErrorCode.offset_out_of_range:
+                    start = self._log_start(partition)
+                    if offset >= start:  # behind the log's end
+                        return ReadRows([], offset, offset, read_at)
+                    offset = reader.positions[partition] = start
+                    continue
+                if error is not None:
+                    raise error
+                decoded = decode(
+                    fetched.data,
+                    start_offset=offset,
+                    end_offset=last,
+                    aborted=fetched.aborted,
+                    columns=["offset", "timestamp", "key", "value"],
+                    max_inflated_bytes=64 << 20,
+                )
+                rows, all_taken = _rows(decoded.columns, most_rows)
+                if rows or decoded.next_offset >= fetched.end or not fetched.data:
+                    next_offset = max(offset, decoded.next_offset)
+                    if not all_taken:
+                        next_offset = rows[-1].offset + 1
+                    if last is not None:
+                        next_offset = min(next_offset, last)
+                    return ReadRows(rows, next_offset, fetched.end, read_at)
+                # Only markers and aborted records: look behind them.
+                offset = reader.positions[partition] = max(offset, decoded.next_offset)
+                if last is not None and offset >= last:
+                    return ReadRows([], last, fetched.end, read_at)
+        raise ClientError(f"{partition} cannot be read at offset {offset}")
+
+    def offset_at(self, partition: TopicPartition, time_ms: int) -> int:
+        """Return the first offset that is not older than a time; the end if there is none.
+
+        `LATEST` and `EARLIEST` of `client.read.offset_lookup` are times as well.
+
+        Raises:
+            ClientError: the leader cannot be reached, or refuses.
+        """
+        found = list_offsets(self.pool, {partition: time_ms}, read_committed=True)[partition]
+        if isinstance(found, ClientError):
+            raise found
+        return found.offset if found.offset >= 0 else self.offset_at(partition, LATEST)
+
+    def _log_start(self, partition: TopicPartition) -> int:
+        return self.offset_at(partition, EARLIEST)
+
+
+def _rows(columns: pa.RecordBatch, most_rows: int) -> tuple[list[StoredRow], bool]:
+    """Return rows up to both limits, and whether these are all. The first one always fits."""
+    offsets = columns.column("offset").to_pylist()
+    times = columns.column("timestamp").cast(pa.int64()).to_pylist()
+    keys, values = columns.column("key"), columns.column("value")
+    rows: list[StoredRow] = []
+    size = 0
+    for at, (offset, time_ms) in enumerate(zip(offsets, times, strict=True)):
+        if at == most_rows:
+            return rows, False
+        key, value = keys[at].as_py(), values[at].as_py() or b""
+        size += len(key or b"") + len(value)
+        if rows and size > MOST_BYTES:
+            return rows, False
+        rows.append(StoredRow(offset, time_ms, key, value))
+    return rows, True

@@ -1,0 +1,36 @@
+"""How the gateway is set up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from headrace.client.address import Address
+from headrace.client.settings import ClientSettings
+from headrace.gateway.kinesis.identity.account import Account
+from headrace.telemetry.browser_guard import is_loopback_address
+
+DEFAULT_LISTEN: Final = Address("127.0.0.1", 4567)
+DEFAULT_ACCOUNT: Final = Account()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KinesisSettings:
+    """What `headrace kinesis` was started with.
+
+    Attributes:
+        keys: secrets by access key id. Without any, every signature is accepted.
+        expose: patterns of plain topics that are shown as streams, such as `clicks*`.
+        limits: whether the service's limits per shard apply.
+    """
+
+    client: ClientSettings
+    listen: Address = DEFAULT_LISTEN
+    account: Account = DEFAULT_ACCOUNT
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    expose: tuple[str, ...] = ()
+    limits: bool = True
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs on this machine can connect."""
+        return is_loopback_address(self.listen.host)

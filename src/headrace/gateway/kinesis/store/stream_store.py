@@ -1,0 +1,175 @@
+"""Reads and changes the state of streams. Any number of instances may do so at once.
+
+A change takes over the transactional id of its stream (InitProducerId), which ends and fences any
+other change of the same stream, then reads the topic to its end, computes the next state, and
+commits it. So changes of one stream form one row, and none is computed from an old state.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from headrace.client.error import ClientError, ProducerFenced
+from headrace.client.settings import ClientSettings
+from headrace.client.write.writer import Writer
+from headrace.gateway.kinesis.error import internal_failure, not_found
+from headrace.gateway.kinesis.identity.seal import Seal, new_key
+from headrace.gateway.kinesis.store.lease import LEASE_SECONDS
+from headrace.gateway.kinesis.store.stream_tail import StreamTail
+from headrace.gateway.kinesis.store.stream_topic import (
+    SEAL_NAME,
+    STREAM_TOPIC,
+    create_stream_topic,
+    write_seal_key,
+    write_stream,
+)
+from headrace.gateway.kinesis.stream.shard import Shard
+from headrace.gateway.kinesis.stream.stream_state import StreamState
+
+Step = Callable[[StreamState | None], StreamState | None]
+"""Computes the next state of a stream from the present one; None is no stream."""
+
+_TRIES: Final = 8
+_REFRESH_SECONDS: Final = 30.0
+_VOUCH_SECONDS: Final = 20.0
+_TRANSACTION_TIMEOUT_MS: Final = 10_000
+_LOCKS: Final = 64
+_SCHEMA: Final = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+
+
+class StreamStore:
+    """The streams of one cluster, as one instance sees them.
+
+    Threads: any. Example:
+        store = StreamStore(settings)
+        store.start()
+        store.change("clicks", lambda stream: new_stream("clicks", 2, now_ms))
+    """
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self.tail = StreamTail(settings)
+        self._locks = [threading.Lock() for _ in range(_LOCKS)]
+        self._seal: Seal | None = None
+
+    def start(self) -> None:
+        """Create the topic if need be, and read it.
+
+        Raises:
+            ClientError: no broker can be reached, or it refuses.
+        """
+        create_stream_topic(self._settings)
+        self.tail.start()
+        if not self.tail.refresh(_REFRESH_SECONDS):
+            raise ClientError(f"topic {STREAM_TOPIC} cannot be read to its end")
+
+    def stop(self) -> None:
+        self.tail.stop()
+
+    @property
+    def streams(self) -> Mapping[str, StreamState]:
+        return self.tail.streams
+
+    @property
+    def seal(self) -> Seal:
+        """What iterators are sealed with; the first instance makes the key."""
+        if self._seal is None:
+            if self.tail.seal_key is None:
+                self._change(SEAL_NAME, self._new_seal_key)
+            assert self.tail.seal_key is not None
+            self._seal = Seal(self.tail.seal_key)
+        return self._seal
+
+    def _new_seal_key(self) -> bytes | None:
+        return write_seal_key(new_key()) if self.tail.seal_key is None else None
+
+    def change(self, name: str, step: Step) -> StreamState | None:
+        """Change a stream; return its new state. When this returns, this instance's view has it.
+
+        Args:
+            step: returns the state that it was given to change nothing. It may be called several
+                times, and raises a `ServiceError` to refuse.
+
+        Raises:
+            ServiceError: what `step` raises, or InternalFailure.
+        """
+        outcome: list[StreamState | None] = [None]
+
+        def value() -> bytes | None:
+            current = self.streams.get(name)
+            outcome[0] = step(current)
+            if outcome[0] is current:
+                return None
+            return b"" if outcome[0] is None else write_stream(outcome[0])
+
+        self._change(name, value)
+        return outcome[0]
+
+    def _change(self, name: str, value: Callable[[], bytes | None]) -> None:
+        """Write a record. `value` returns it, empty for a tombstone, or None to write nothing."""
+        with self._locks[hash(name) % _LOCKS]:
+            for attempt in range(_TRIES):
+                try:
+                    self._change_once(name, value)
+                except ProducerFenced:  # another instance changes the same stream
+                    time.sleep(random.uniform(0.02, 0.1) * (attempt + 1))
+                except ClientError as error:
+                    raise internal_failure(
+                        f"The cluster does not take the change: {error}"
+                    ) from error
+                else:
+                    return
+        raise internal_failure(f"Stream {name} is changed by too many requests at once.")
+
+    def _change_once(self, name: str, value: Callable[[], bytes | None]) -> None:
+        with Writer(
+            self._settings,
+            STREAM_TOPIC,
+            transactional_id=f"{STREAM_TOPIC}/{name}",
+            transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
+        ) as writer:
+            writer.init_transactions()
+            self._refresh()
+            record = value()
+            if record is None:
+                return
+            row = {"key": [name.encode()], "value": [record or None]}
+            with writer.transaction():
+                writer.write(pa.record_batch(row, schema=_SCHEMA))
+        self._refresh()
+
+    def _refresh(self) -> None:
+        if not self.tail.refresh(_REFRESH_SECONDS):
+            raise internal_failure(f"Topic {STREAM_TOPIC} cannot be read to its end.")
+
+    def vouched_shard(self, stream: StreamState, number: int, at: float) -> Shard:
+        """Return a shard as it was at a moment, or later, according to a fresh view.
+
+        Waits while the shard is being closed. If the shard is open then, everything that was in
+        its partition at that moment lies before its end, wherever that will be.
+
+        Args:
+            at: monotonic seconds, not in the future.
+
+        Raises:
+            ServiceError: the stream is gone, or the view cannot be confirmed.
+        """
+        if stream.plain:
+            return stream.shards[number]
+        deadline = time.monotonic() + _VOUCH_SECONDS
+        while True:
+            confirmed_at = self.tail.confirmed_at
+            known = self.streams.get(stream.name)
+            if at < confirmed_at + LEASE_SECONDS:
+                if known is None or known.created_ms != stream.created_ms:
+                    raise not_found(f"Stream {stream.name} not found.")
+                shard = known.shard(number)
+                if shard is not None and not known.is_closing(number):
+                    return shard
+            if time.monotonic() > deadline:
+                raise internal_failure("The shards of the stream cannot be confirmed in time.")
+            self.tail.wait(0.1)

@@ -1,0 +1,168 @@
+"""Follows the topic of streams, and knows how fresh what it knows is.
+
+Rule 1: a view is *confirmed* for a moment when the log's end, asked for after that moment, had been
+applied already. The end is asked for with ListOffsets and not taken from a fetch: a new leader
+refuses ListOffsets until it knows all that was committed before it (KIP-207), while a fetch may
+show it an older end.
+Rule 2: the end is the high watermark. A change whose transaction is still open delays
+confirmation: it may be committed any moment.
+Rule 3: `streams` is replaced, never changed, and replaced before `confirmed_at` is raised. A reader
+takes `confirmed_at` first.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from headrace.client.error import ClientError
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.batch_reader import BatchReader, FetchedBatches
+from headrace.client.read.offset_lookup import LATEST, list_offsets
+from headrace.client.settings import ClientSettings
+from headrace.gateway.kinesis.store.stream_topic import (
+    SEAL_NAME,
+    STREAM_PARTITION,
+    read_seal_key,
+    read_stream,
+)
+from headrace.gateway.kinesis.stream.stream_state import StreamState
+from headrace.model.error import HeadraceError
+from headrace.records.decode import decode
+from headrace.wire.error_code import ErrorCode
+
+log = structlog.get_logger()
+
+_POLL_MS: Final = 100
+_RETRY_SECONDS: Final = 0.2
+_API_TIMEOUT_MS: Final = 3_000
+_REQUEST_TIMEOUT_MS: Final = 2_000
+
+
+class StreamTail:
+    """A thread that applies every committed change.
+
+    Attributes:
+        streams: all streams by name, as far as they are known.
+        seal_key: of iterators, once it is known.
+        confirmed_at: the monotonic second for which `streams` was last confirmed.
+    """
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = replace(
+            settings,
+            api_timeout_ms=min(settings.api_timeout_ms, _API_TIMEOUT_MS),
+            # A leader that hangs must not keep this from the next one.
+            request_timeout_ms=min(settings.request_timeout_ms, _REQUEST_TIMEOUT_MS),
+        )
+        self.streams: Mapping[str, StreamState] = {}
+        self.seal_key: bytes | None = None
+        self.confirmed_at = float("-inf")
+        self._offset = 0
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._failing = False
+        self._thread = threading.Thread(target=self._run, name="kinesis-tail", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self.wake()
+        self._thread.join(timeout=10)
+
+    def wake(self) -> None:
+        """End every `wait`."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the next confirmation or change."""
+        with self._changed:
+            self._changed.wait(seconds)
+
+    def refresh(self, seconds: float) -> bool:
+        """Wait until the view is confirmed for now; return whether it was in time."""
+        now = time.monotonic()
+        with self._changed:
+            return self._changed.wait_for(lambda: self.confirmed_at >= now, seconds)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                with ConnectionPool(self._settings) as pool:
+                    reader = BatchReader(
+                        pool, {STREAM_PARTITION: self._offset}, read_committed=True
+                    )
+                    while not self._stopping:
+                        self._step(pool, reader)
+            except HeadraceError as error:
+                if not self._stopping:
+                    self._report(error)
+                    time.sleep(_RETRY_SECONDS)
+
+    def _report(self, error: HeadraceError) -> None:
+        """Log the first failure of an outage; `_step` logs its end."""
+        if not self._failing:
+            self._failing = True
+            log.warning("kinesis_streams_unreadable", error=str(error))
+
+    def _step(self, pool: ConnectionPool, reader: BatchReader) -> None:
+        for fetched in reader.poll(_POLL_MS):
+            self._apply(fetched)
+        reader.positions[STREAM_PARTITION] = self._offset
+        asked_at = time.monotonic()
+        end = list_offsets(pool, {STREAM_PARTITION: LATEST})[STREAM_PARTITION]
+        if isinstance(end, ClientError):
+            raise end
+        if self._failing:
+            self._failing = False
+            log.info("kinesis_streams_readable_again")
+        if end.offset <= self._offset:
+            with self._changed:
+                self.confirmed_at = asked_at
+                self._changed.notify_all()
+
+    def _apply(self, fetched: FetchedBatches) -> None:
+        if fetched.error is not None:
+            if fetched.error.code is not ErrorCode.offset_out_of_range:
+                raise fetched.error
+            # The topic was deleted and created again.
+            log.warning("kinesis_streams_restarted", offset=self._offset)
+            self._offset = max(0, fetched.log_start)
+            self.streams = {}
+            return
+        decoded = decode(
+            fetched.data,
+            start_offset=fetched.offset,
+            aborted=fetched.aborted,
+            columns=["key", "value"],
+        )
+        self._offset = max(self._offset, decoded.next_offset)
+        if not decoded.columns.num_rows:
+            return
+        streams = dict(self.streams)
+        rows = decoded.columns.to_pydict()
+        for key, value in zip(rows["key"], rows["value"], strict=True):
+            self._apply_record(streams, (key or b"").decode("utf-8", "replace"), value)
+        self.streams = streams
+
+    def _apply_record(
+        self, streams: dict[str, StreamState], name: str, value: bytes | None
+    ) -> None:
+        if value is None:
+            streams.pop(name, None)
+            return
+        try:
+            if name == SEAL_NAME:
+                self.seal_key = read_seal_key(value)
+            else:
+                streams[name] = read_stream(value)
+        except (ValueError, KeyError, TypeError) as error:
+            # A stream that this version cannot read is not served: its shards would be wrong.
+            streams.pop(name, None)
+            log.error("kinesis_stream_unreadable", stream=name[:128], error=str(error))

@@ -1,0 +1,217 @@
+"""The whole state of a stream, and the changes that it can make.
+
+Pure and immutable: a change returns a new state or raises a `ServiceError`. The state is one record
+of the topic of streams, so every change is atomic.
+
+Rule 1: the hash ranges of the open shards divide all hash keys, at every moment.
+Rule 2: the shards of a stream differ in number and, unless they have none, in partition.
+Rule 3: a reshard takes two changes. The first announces it (`pending`); instances stop putting into
+the shards that close. The second closes them where their partitions end, and opens the new ones.
+Decision 0033 says why nothing is lost in between.
+"""
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from headrace.gateway.kinesis.stream.hash_key import uniform_ranges
+from headrace.gateway.kinesis.stream.shard import NO_PARTITION, Shard
+
+FORMAT: Final = 1
+"""Of the record's JSON. A reader refuses a greater one: it would misread the shards."""
+
+DEFAULT_RETENTION_HOURS: Final = 24
+DEFAULT_RECORD_KIB: Final = 1024
+ON_DEMAND_SHARDS: Final = 4
+
+
+class StreamStatus(StrEnum):
+    """The service's word for what a stream does."""
+
+    CREATING = "CREATING"
+    ACTIVE = "ACTIVE"
+    UPDATING = "UPDATING"
+    DELETING = "DELETING"
+
+
+class StreamMode(StrEnum):
+    """Whether the user or the service chooses the number of shards."""
+
+    PROVISIONED = "PROVISIONED"
+    ON_DEMAND = "ON_DEMAND"
+
+
+@dataclass(frozen=True, slots=True)
+class Reshard:
+    """An announced change of the shards.
+
+    Attributes:
+        closing: the numbers of the open shards that it closes.
+        opening: the shards that it opens, in the order of their numbers. Those that it closes again
+            at once have no partition.
+    """
+
+    closing: tuple[int, ...]
+    opening: tuple[Shard, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "closing": list(self.closing),
+            "opening": [each.as_json() for each in self.opening],
+        }
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any]) -> "Reshard":
+        return cls(tuple(raw["closing"]), tuple(map(Shard.from_json, raw["opening"])))
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A registered consumer, which may subscribe to shards."""
+
+    name: str
+    created_ms: int
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """A stream.
+
+    Attributes:
+        plain: a Kafka topic that is only shown as a stream: it has no record of its own.
+    """
+
+    name: str
+    created_ms: int
+    status: StreamStatus
+    mode: StreamMode = StreamMode.PROVISIONED
+    retention_hours: int = DEFAULT_RETENTION_HOURS
+    max_record_kib: int = DEFAULT_RECORD_KIB
+    shards: tuple[Shard, ...]
+    pending: Reshard | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+    consumers: tuple[Consumer, ...] = ()
+    revision: int = 1
+    plain: bool = False
+
+    @property
+    def open_shards(self) -> list[Shard]:
+        """The open shards, by their hash ranges."""
+        return sorted((each for each in self.shards if each.is_open), key=lambda each: each.keys)
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions the topic needs, those of the announced shards included."""
+        opening = () if self.pending is None else self.pending.opening
+        return 1 + max(each.partition for each in (*self.shards, *opening))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no instance has to finish a change."""
+        return self.status is StreamStatus.ACTIVE
+
+    def shard(self, number: int) -> Shard | None:
+        return next((each for each in self.shards if each.number == number), None)
+
+    def is_closing(self, number: int) -> bool:
+        return self.pending is not None and number in self.pending.closing
+
+    def children(self, number: int) -> list[Shard]:
+        """The shards that a shard was split into or merged to."""
+        return [each for each in self.shards if number in each.parents]
+
+    def shard_for(self, key: int) -> Shard:
+        """Return the open shard of a hash key."""
+        return next(each for each in self.shards if each.is_open and key in each.keys)
+
+    def changed(self, **changes: Any) -> "StreamState":
+        """Return the next revision."""
+        return replace(self, revision=self.revision + 1, **changes)
+
+    def announced(self, reshard: Reshard) -> "StreamState":
+        """Return the state in which a reshard has begun."""
+        return self.changed(status=StreamStatus.UPDATING, pending=reshard)
+
+    def resharded(self, ends: dict[int, int], now_ms: int) -> "StreamState":
+        """Return the state in which the announced reshard is done.
+
+        Args:
+            ends: the offset behind the last record of every closing shard.
+        """
+        assert self.pending is not None
+        shards = [
+            replace(each, last=max(each.first, ends[each.number]), closed_ms=now_ms)
+            if self.is_closing(each.number)
+            else each
+            for each in self.shards
+        ]
+        for each in self.pending.opening:
+            is_passing = each.partition == NO_PARTITION
+            shards.append(replace(each, last=0, closed_ms=now_ms) if is_passing else each)
+        return self.changed(status=StreamStatus.ACTIVE, pending=None, shards=tuple(shards))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "created_ms": self.created_ms,
+            "status": self.status,
+            "mode": self.mode,
+            "retention_hours": self.retention_hours,
+            "max_record_kib": self.max_record_kib,
+            "shards": [each.as_json() for each in self.shards],
+            "pending": None if self.pending is None else self.pending.as_json(),
+            "tags": self.tags,
+            "consumers": [
+                {"name": each.name, "created_ms": each.created_ms, "tags": each.tags}
+                for each in self.consumers
+            ],
+            "revision": self.revision,
+        }
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any]) -> "StreamState":
+        """Read what `as_json` wrote.
+
+        Raises:
+            ValueError: a newer format, or something else.
+        """
+        if raw.get("format") != FORMAT:
+            raise ValueError(f"format {raw.get('format')!r} of a stream is not known here")
+        pending = raw["pending"]
+        return cls(
+            name=raw["name"],
+            created_ms=raw["created_ms"],
+            status=StreamStatus(raw["status"]),
+            mode=StreamMode(raw["mode"]),
+            retention_hours=raw["retention_hours"],
+            max_record_kib=raw["max_record_kib"],
+            shards=tuple(map(Shard.from_json, raw["shards"])),
+            pending=None if pending is None else Reshard.from_json(pending),
+            tags=raw["tags"],
+            consumers=tuple(Consumer(**each) for each in raw["consumers"]),
+            revision=raw["revision"],
+        )
+
+
+def new_stream(name: str, shard_count: int, now_ms: int, **fields: Any) -> StreamState:
+    """Return a stream whose topic is yet to be created."""
+    shards = tuple(
+        Shard(number=at, partition=at, keys=keys, created_ms=now_ms)
+        for at, keys in enumerate(uniform_ranges(shard_count))
+    )
+    return StreamState(
+        name=name, created_ms=now_ms, status=StreamStatus.CREATING, shards=shards, **fields
+    )
+
+
+def plain_stream(name: str, partitions: int) -> StreamState:
+    """Return a plain topic as a stream: every partition is an open shard."""
+    shards = tuple(
+        Shard(number=at, partition=at, keys=keys, created_ms=0)
+        for at, keys in enumerate(uniform_ranges(partitions))
+    )
+    return StreamState(
+        name=name, created_ms=0, status=StreamStatus.ACTIVE, shards=shards, plain=True
+    )

@@ -1,0 +1,162 @@
+"""SubscribeToShard: boto3 is given records as they are put."""
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from headrace.client.address import Address
+from headrace.client.settings import ClientSettings
+from headrace.gateway.kinesis import subscription
+from headrace.gateway.kinesis.server import KinesisServer
+from headrace.gateway.kinesis.settings import KinesisSettings
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.kinesis_client import create_stream, kinesis_client
+
+FIRST = "shardId-000000000000"
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def gateway(broker: BrokerProcess) -> Iterator[KinesisServer]:
+    client = ClientSettings.of({"bootstrap.servers": broker.address})
+    settings = KinesisSettings(client=client, listen=Address("127.0.0.1", 0), limits=False)
+    with KinesisServer(settings) as server:
+        yield server
+
+
+@pytest.fixture
+def client(gateway: KinesisServer) -> Any:
+    return kinesis_client(gateway.url)
+
+
+@pytest.fixture
+def stream(client: Any) -> str:
+    name = f"subscribed-{next(_numbers)}"
+    create_stream(client, name)
+    return name
+
+
+@pytest.fixture
+def consumer(client: Any, stream: str) -> str:
+    arn = client.describe_stream_summary(StreamName=stream)["StreamDescriptionSummary"]["StreamARN"]
+    made = client.register_stream_consumer(StreamARN=arn, ConsumerName="one")["Consumer"]
+    text: str = made["ConsumerARN"]
+    return text
+
+
+def subscribe(client: Any, consumer: str, kind: str = "TRIM_HORIZON", **more: Any) -> Any:
+    return client.subscribe_to_shard(
+        ConsumerARN=consumer, ShardId=FIRST, StartingPosition={"Type": kind, **more}
+    )["EventStream"]
+
+
+def events_with_records(events: Any) -> Iterator[dict[str, Any]]:
+    for each in events:
+        if each["SubscribeToShardEvent"]["Records"]:
+            yield each["SubscribeToShardEvent"]
+
+
+def test_records_are_pushed_and_the_continuation_goes_on_after_them(
+    client: Any, stream: str, consumer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "TAKE_OVER_SECONDS", 0.0)
+    client.put_record(StreamName=stream, Data=b"before", PartitionKey="k")
+    events = subscribe(client, consumer)
+    pushed = events_with_records(events)
+    first = next(pushed)
+    client.put_record(StreamName=stream, Data=b"meanwhile", PartitionKey="k")
+    second = next(pushed)
+    events.close()
+    client.put_record(StreamName=stream, Data=b"later", PartitionKey="k")
+
+    again = subscribe(
+        client,
+        consumer,
+        "AFTER_SEQUENCE_NUMBER",
+        SequenceNumber=second["ContinuationSequenceNumber"],
+    )
+    third = next(events_with_records(again))
+    again.close()
+    assert [each["Records"][0]["Data"] for each in (first, second, third)] == [
+        b"before",
+        b"meanwhile",
+        b"later",
+    ]
+
+
+def test_the_continuation_of_an_empty_shard_skips_nothing(
+    client: Any, stream: str, consumer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "TAKE_OVER_SECONDS", 0.0)
+    monkeypatch.setattr(subscription, "_IDLE_SECONDS", 0.0)
+    events = subscribe(client, consumer)
+    number = next(iter(events))["SubscribeToShardEvent"]["ContinuationSequenceNumber"]
+    events.close()
+    client.put_record(StreamName=stream, Data=b"first", PartitionKey="k")
+
+    again = subscribe(client, consumer, "AFTER_SEQUENCE_NUMBER", SequenceNumber=number)
+    assert next(events_with_records(again))["Records"][0]["Data"] == b"first"
+    again.close()
+
+
+def test_the_last_event_of_a_closed_shard_names_its_children(
+    client: Any, stream: str, consumer: str
+) -> None:
+    client.put_record(StreamName=stream, Data=b"x", PartitionKey="k")
+    events = subscribe(client, consumer)
+    client.split_shard(StreamName=stream, ShardToSplit=FIRST, NewStartingHashKey=str(2**127))
+
+    seen = [each["SubscribeToShardEvent"] for each in events]
+    assert [record["Data"] for each in seen for record in each["Records"]] == [b"x"]
+    assert [each["ShardId"] for each in seen[-1]["ChildShards"]] == [
+        "shardId-000000000001",
+        "shardId-000000000002",
+    ]
+    assert "ContinuationSequenceNumber" not in seen[-1]
+
+
+def test_a_second_subscription_is_refused_at_first_and_takes_over_later(
+    client: Any, stream: str, consumer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = subscribe(client, consumer)
+    with pytest.raises(ClientError) as error:
+        subscribe(client, consumer)
+    assert error.value.response["Error"]["Code"] == "ResourceInUseException"
+
+    monkeypatch.setattr(subscription, "TAKE_OVER_SECONDS", 0.0)
+    second = subscribe(client, consumer)
+    ended = threading.Thread(target=lambda: list(first))
+    ended.start()
+    ended.join(30)
+    assert not ended.is_alive(), "the first subscription ends"
+    client.put_record(StreamName=stream, Data=b"x", PartitionKey="k")
+    assert next(events_with_records(second))["Records"][0]["Data"] == b"x"
+    second.close()
+
+
+def test_a_subscription_ends_with_its_stream(client: Any, stream: str, consumer: str) -> None:
+    events = subscribe(client, consumer)
+    client.delete_stream(StreamName=stream, EnforceConsumerDeletion=True)
+
+    with pytest.raises(ClientError, match=r"ResourceNotFoundException|InternalFailure"):
+        for _ in events:
+            pass
+
+
+def test_a_client_that_goes_away_frees_its_subscription(
+    gateway: KinesisServer, client: Any, stream: str, consumer: str
+) -> None:
+    events = subscribe(client, consumer)
+    running = gateway._app._subscriptions
+    assert any(stream in name for name, _ in running._running)
+    events.close()
+
+    deadline = time.monotonic() + 30
+    while any(stream in name for name, _ in running._running):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
