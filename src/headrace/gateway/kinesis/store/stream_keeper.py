@@ -27,7 +27,6 @@ from headrace.gateway.kinesis.store.lease import CLOSING_SECONDS
 from headrace.gateway.kinesis.store.stream_store import Step, StreamStore
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
 from headrace.model.config_code import ConfigOperation, ConfigResourceType
-from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
@@ -88,10 +87,11 @@ class StreamKeeper:
             self._store.tail.wait(0.2)
 
     def _look(self) -> None:
-        now = time.monotonic()
         with self._lock:
             # Read under the lock: `change` adds what is visible already.
             unsettled = [each for each in self._store.streams.values() if not each.is_settled]
+            # After them: a change is seen now at the earliest, however long this thread has waited.
+            now = time.monotonic()
             current = {(each.name, each.revision) for each in unsettled}
             self._seen = {key: at for key, at in self._seen.items() if key in current}
             self._own &= current
@@ -113,8 +113,8 @@ class StreamKeeper:
             with ConnectionPool(self._settings) as pool:
                 settle(pool, self._store, stream)
             self._not_before.pop(stream.name, None)
-        except HeadraceError as error:
-            log.warning("kinesis_stream_unsettled", stream=stream.name, error=str(error))
+        except Exception as error:  # noqa: BLE001 - a thread that ends would leave all streams
+            log.warning("kinesis_stream_unsettled", stream=stream.name, error=repr(error))
             self._not_before[stream.name] = time.monotonic() + _RETRY_SECONDS
         finally:
             with self._lock:

@@ -39,6 +39,7 @@ log = structlog.get_logger()
 _POLL_MS: Final = 100
 _RETRY_SECONDS: Final = 0.2
 _API_TIMEOUT_MS: Final = 3_000
+_REQUEST_TIMEOUT_MS: Final = 2_000
 
 
 class StreamTail:
@@ -52,7 +53,10 @@ class StreamTail:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = replace(
-            settings, api_timeout_ms=min(settings.api_timeout_ms, _API_TIMEOUT_MS)
+            settings,
+            api_timeout_ms=min(settings.api_timeout_ms, _API_TIMEOUT_MS),
+            # A leader that hangs must not keep this from the next one.
+            request_timeout_ms=min(settings.request_timeout_ms, _REQUEST_TIMEOUT_MS),
         )
         self.streams: Mapping[str, StreamState] = {}
         self.seal_key: bytes | None = None
