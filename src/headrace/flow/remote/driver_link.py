@@ -52,7 +52,9 @@ from headrace.flow.remote.topic_name import REQUESTS, RUNS
 
 _log = structlog.get_logger(__name__)
 _POLL_SECONDS: Final = 0.25
-# Less than it takes to be lost: a broker that restarts is no reason to look dead.
+# The first pause is short: another driver may create the topics just now. The longest is less than
+# it takes to be lost: a broker that restarts is no reason to look dead.
+_FIRST_RETRY_SECONDS: Final = 0.5
 _RETRY_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 10.0
 _MAX_OUTCOMES: Final = 32
@@ -98,6 +100,7 @@ class DriverLink:
         self._position: int | LogEdge = LogEdge.LATEST
         self._deaf: str | None = None
         self._listen_at = 0.0
+        self._retry_seconds = _FIRST_RETRY_SECONDS
         self._report_at = 0.0
         self._reported: RemoteRun | None = None
         self._complaints: dict[str, str] = {}
@@ -122,7 +125,7 @@ class DriverLink:
             except Exception as error:  # noqa: BLE001 - rule 1
                 self._complain("flow_control_unavailable", error)
                 self._disconnect()
-                self._closed.wait(_RETRY_SECONDS)
+                self._closed.wait(self._pause_seconds())
         try:
             if self._reported is not None and self._writer is not None:
                 write(self._writer, self._key, replace(self._reported, ended=True).to_value())
@@ -168,7 +171,7 @@ class DriverLink:
         except ClientError as error:
             self._deaf = f"its driver cannot read {REQUESTS}: {error}"
         if self._reader is None:
-            self._listen_at = time.monotonic() + _RETRY_SECONDS
+            self._listen_at = time.monotonic() + self._pause_seconds()
             self._complain("flow_requests_unavailable", self._deaf)
         else:
             self._position = next(iter(self._reader.positions.values()))
@@ -196,7 +199,7 @@ class DriverLink:
             self._reader.close()
             self._reader = None
             self._deaf = f"its driver cannot read {REQUESTS}: {error}"
-            self._listen_at = time.monotonic() + _RETRY_SECONDS
+            self._listen_at = time.monotonic() + self._pause_seconds()
             self._complain("flow_requests_unavailable", error)
 
     def _begin_next(self, run: Run) -> None:
@@ -256,6 +259,12 @@ class DriverLink:
         except Exception as error:  # noqa: BLE001 - Spark's, while its query starts again
             self._complain("flow_figures_unavailable", error)
             return None
+
+    def _pause_seconds(self) -> float:
+        """Return how long to wait after a failure: twice as long as after the last one."""
+        pause = min(self._retry_seconds, _RETRY_SECONDS)
+        self._retry_seconds = 2 * pause
+        return pause
 
     def _complain(self, event: str, error: object) -> None:
         text = str(error)[:_MAX_PROBLEM_LENGTH]
