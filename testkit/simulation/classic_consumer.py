@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from headrace.groups.classic.message import (
     HeartbeatRequest,
+    JoinedMember,
     JoinReply,
     JoinRequest,
     LeaveRequest,
@@ -24,6 +25,7 @@ from headrace.groups.classic_subscription import (
 from headrace.groups.effect import Token
 from headrace.groups.error import GroupError
 from headrace.groups.record import MemberProtocol
+from headrace.groups.topic import GroupTopic
 from headrace.model.ids import TopicPartition
 from testkit.simulation.group_shard import GroupShard
 
@@ -38,6 +40,26 @@ def subscription_blob(topics: Iterable[str], owned: Iterable[TopicPartition] = (
     head += b"".join(struct.pack(">h", len(name)) + name.encode() for name in names)
     # The owned partitions are written as an assignment has them, between version and user data.
     return head + struct.pack(">i", -1) + write_assignment(1, owned)[2:-4]
+
+
+def deal_out(members: Iterable[JoinedMember], topics: Iterable[GroupTopic]) -> Mapping[str, bytes]:
+    """Deal out the partitions in turn, as a leader; one that another member still owns waits."""
+    wanted = {}
+    owner: dict[TopicPartition, str] = {}
+    for member in members:
+        subscription = read_subscription(member.metadata)
+        assert subscription is not None
+        wanted[member.member_id] = subscription.topics
+        owner.update(dict.fromkeys(subscription.owned, member.member_id))
+    shares: dict[str, set[TopicPartition]] = {member_id: set() for member_id in wanted}
+    for topic in topics:
+        readers = sorted(id_ for id_, names in wanted.items() if topic.name in names)
+        for number in range(topic.partition_count if readers else 0):
+            each = TopicPartition(topic.name, number)
+            receiver = readers[number % len(readers)]
+            if owner.get(each, receiver) == receiver:
+                shares[receiver].add(each)
+    return {member_id: write_assignment(1, share) for member_id, share in shares.items()}
 
 
 class ClassicConsumer:
@@ -121,7 +143,8 @@ class ClassicConsumer:
             self._failed(reply.error)
         else:
             self.member_id, self.generation = reply.member_id, reply.generation
-            assignments = self._assign(shard, reply) if reply.leader == self.member_id else {}
+            leads = reply.leader == self.member_id
+            assignments = deal_out(reply.members, shard.topics.image.topics) if leads else {}
             self._syncing = shard.send(
                 SyncRequest(
                     group_id="g",
@@ -132,25 +155,6 @@ class ClassicConsumer:
                     assignments=assignments,
                 )
             )
-
-    def _assign(self, shard: GroupShard, reply: JoinReply) -> Mapping[str, bytes]:
-        """Deal out the partitions in turn; a partition that another member still owns waits."""
-        wanted = {}
-        owner: dict[TopicPartition, str] = {}
-        for member in reply.members:
-            subscription = read_subscription(member.metadata)
-            assert subscription is not None
-            wanted[member.member_id] = subscription.topics
-            owner.update(dict.fromkeys(subscription.owned, member.member_id))
-        shares: dict[str, set[TopicPartition]] = {member_id: set() for member_id in wanted}
-        for topic in shard.topics.image.topics:
-            readers = sorted(id_ for id_, topics in wanted.items() if topic.name in topics)
-            for number in range(topic.partition_count if readers else 0):
-                each = TopicPartition(topic.name, number)
-                receiver = readers[number % len(readers)]
-                if owner.get(each, receiver) == receiver:
-                    shares[receiver].add(each)
-        return {member_id: write_assignment(1, share) for member_id, share in shares.items()}
 
     def _read_sync(self, shard: GroupShard) -> None:
         assert self._syncing is not None

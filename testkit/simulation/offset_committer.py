@@ -1,19 +1,14 @@
 """A group without members in the seam simulator, which commits offsets and must find them again."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
 from uuid import UUID
 
-from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.groups.offset.message import CommitReply, CommitRequest, OffsetToCommit
 from headrace.model.ids import TopicPartition
+from testkit.simulation.coordinator_call import ask_coordinator, coordinator_of
 from testkit.simulation.seam_broker import TOPIC, SeamBroker
-from testkit.simulation.seam_client import CLIENT, ClientHost
-from testkit.simulation.virtual_call import CallLost, virtual_call
+from testkit.simulation.seam_client import ClientHost
 from testkit.simulation.virtual_loop import VirtualLoop
-
-Result = TypeVar("Result")
 
 _PATIENCE_MS = 400
 _PAUSE_MS = 120
@@ -48,7 +43,9 @@ class OffsetCommitter:
     async def _commit(self) -> None:
         self._offset += 1
         offset = self._offset
-        reply = await self._ask(lambda peer: self._handle(peer, offset))
+        reply = await ask_coordinator(
+            self._host, self._loop, lambda peer: self._handle(peer, offset), _PATIENCE_MS
+        )
         if reply is not None and reply.error is None and not reply.errors:
             topic_id = self._sent[offset]
             self._acknowledged[topic_id] = offset
@@ -65,28 +62,11 @@ class OffsetCommitter:
             CommitRequest(group_id=self._name, offsets={self._where: wanted})
         )
 
-    async def _ask(self, work: Callable[[SeamBroker], Awaitable[Result]]) -> Result | None:
-        """Ask the coordinator; None when there is none, or no answer."""
-        serving = [each for each in self._host.members.values() if each.serves]
-        if not serving:
-            return None
-        peer = self._host.random.choice(serving)
-        topic = peer.topics.by_name(CONSUMER_OFFSETS)
-        if topic is not None:
-            leader = self._host.members.get(topic.record.partitions[0].leader)
-            peer = peer if leader is None else leader
-        try:
-            return await virtual_call(self._host, CLIENT, self._loop, peer, work, _PATIENCE_MS)
-        except CallLost:
-            return None
-
     def problem(self) -> str | None:
         """Return what is wrong with the group's offset, once everything has come to its end."""
-        brokers = self._host.members.values()
-        leaders = [each for each in brokers if each.led(TopicPartition(CONSUMER_OFFSETS, 0))]
-        if not leaders:
+        coordinator = coordinator_of(self._host)
+        if coordinator is None:
             return None if not self._acknowledged else f"{self._name} has no coordinator"
-        coordinator = leaders[0]
         topic = coordinator.topics.by_name(TOPIC)
         assert topic is not None
         found = self._found(coordinator)

@@ -31,10 +31,9 @@ Rule 6:  a group that only holds offsets, for a client without membership, has n
          it is there as long as the offsets are.
 """
 
-import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from headrace.groups.classic.group import ClassicGroup
 from headrace.groups.classic.message import (
@@ -86,7 +85,7 @@ class GroupRegistry:
         self,
         config: GroupConfig,
         topics: TopicSource,
-        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        new_id: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
         self._config = config
         self._table = GroupTable(config, topics)

@@ -1,4 +1,5 @@
-"""Random histories in which logs move between directories, and quotas of clients change."""
+"""Random histories in which logs move between directories, quotas of clients change, and a group
+passes from one protocol to the other."""
 
 from collections import Counter
 
@@ -8,7 +9,11 @@ import structlog
 from headrace.broker.membership import metadata_applier
 from headrace.broker.replica import log_storage
 from headrace.cluster.quota import ClientQuota
+from headrace.groups import group_table
+from headrace.groups.consumer import group as consumer_group
+from headrace.groups.consumer.reconciliation import reconcile
 from headrace.groups.effect import GroupEffects
+from headrace.groups.migration.classic_membership import ClassicMembership
 from headrace.groups.registry import GroupRegistry
 from testkit.simulation.inline_moves import InlineMoves
 from testkit.simulation.operator_simulator import OperatorSimulator
@@ -38,9 +43,13 @@ def test_no_history_breaks_what_must_hold(monkeypatch):
         simulator = OperatorSimulator(seed)
         simulator.run()
         ended.update(simulator.administrator.done)
+        if simulator.group is not None:
+            ended.update(simulator.group.passed)
 
     assert ended["moves"] > 10
     assert ended["quota"] > 10
+    assert ended["classic"] > 0
+    assert ended["consumer"] > 0
 
 
 def test_offsets_of_a_deleted_topic_that_cannot_be_deleted_yet_are_not_served():
@@ -74,3 +83,23 @@ class TestWhatIsFoundOut:
         monkeypatch.setitem(metadata_applier._APPLIERS, ClientQuota, lambda applier: None)
 
         assert "throttles clients by" in violation_of(range(20))
+
+    def test_a_coordinator_that_assigns_what_another_member_still_holds(self, monkeypatch):
+        def hasty(current, **known):
+            return reconcile(current, **known | {"held_by_others": frozenset()})
+
+        monkeypatch.setattr(consumer_group, "reconcile", hasty)
+
+        assert "two members own a partition, both sure of it" in violation_of(range(0, 40, 2))
+
+    def test_a_coordinator_that_tells_no_member_to_join_again(self, monkeypatch):
+        monkeypatch.setattr(
+            ClassicMembership, "_has_a_step_to_do", lambda members, member_id: False
+        )
+
+        assert "group readers" in violation_of(range(0, 40, 2))
+
+    def test_a_group_that_does_not_become_classic_again(self, monkeypatch):
+        monkeypatch.setattr(group_table, "downgraded", lambda *_: None)
+
+        assert "has not passed to the other protocol" in violation_of(range(0, 40, 2))

@@ -1,6 +1,7 @@
 import pytest
 
-from headrace.groups.error import Refusal, check_text
+from headrace.groups.error import GroupError, Refusal, check_text
+from headrace.groups.record import MemberState
 from headrace.groups.regex import matching_topics
 
 
@@ -22,3 +23,20 @@ def test_an_expression_may_be_as_long_as_a_key_can_hold() -> None:
         matching_topics(longest + "a", ["a"])
     with pytest.raises(Refusal, match="RE2"):
         matching_topics("[" + longest[1:], ["a"])
+
+
+def test_a_refusal_says_what_it_refuses() -> None:
+    refusal = Refusal(GroupError.INVALID_REQUEST, "too long")
+
+    assert (str(refusal), refusal.message) == ("too long", "too long")
+
+
+def test_states_of_members_are_stored_as_kafka_stores_them() -> None:
+    stored = {each.name: each.value for each in MemberState}
+
+    assert stored == {
+        "STABLE": 0,
+        "UNREVOKED_PARTITIONS": 1,
+        "UNRELEASED_PARTITIONS": 2,
+        "UNKNOWN": 127,
+    }

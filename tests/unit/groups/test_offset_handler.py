@@ -105,6 +105,10 @@ def test_an_empty_group_has_no_generation_to_commit_with(shard: GroupShard) -> N
     assert commit(shard, generation=0).error is GroupError.UNKNOWN_MEMBER_ID
 
 
+def test_the_first_generation_needs_a_group_too(shard: GroupShard) -> None:
+    assert commit(shard, member_id="m", generation=0).error is GroupError.ILLEGAL_GENERATION
+
+
 def test_commit_with_a_generation_needs_a_group(shard: GroupShard) -> None:
     reply = commit(shard, member_id="m", generation=3)
 

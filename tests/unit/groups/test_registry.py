@@ -20,6 +20,7 @@ from headrace.groups.offset.message import (
     OffsetToCommit,
 )
 from headrace.groups.record import MemberProtocol
+from headrace.groups.record_codec import decode
 from headrace.groups.request import GroupReply, GroupRequest
 from headrace.model.ids import TopicPartition
 from testkit.simulation.group_member import (
@@ -31,7 +32,7 @@ from testkit.simulation.group_member import (
     leave_classic,
     subscription,
 )
-from testkit.simulation.group_shard import GroupShard
+from testkit.simulation.group_shard import GroupShard, LoggedRecord
 
 # Deleting groups.
 
@@ -67,6 +68,67 @@ def test_consumer_group_is_deleted_for_good(shard: GroupShard) -> None:
 
 
 # Groups of both protocols.
+
+
+def kinds(log: list[Any]) -> list[str]:
+    """Return what was appended, in order: the kind of each record, and whether it deletes."""
+    found = []
+    for entry in log:
+        record = decode(entry.key, entry.value)
+        found.append(type(record).__name__ + ("" if entry.value is not None else " deleted"))
+    return found
+
+
+def test_a_classic_group_begins_with_its_record(shard: GroupShard) -> None:
+    """A coordinator that takes over before the first generation must know of the group."""
+    shard.send(
+        JoinRequest(
+            group_id="g",
+            client_id="c",
+            protocol_type="consumer",
+            protocols=(MemberProtocol("range", subscription("clicks")),),
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            require_member_id=False,
+        )
+    )
+
+    assert kinds(shard.log)[:1] == ["GroupMetadataRecord"]
+
+
+def test_an_empty_group_leaves_nothing_of_its_old_protocol(shard: GroupShard) -> None:
+    leave_classic(shard, classic_member(shard, "clicks"))
+    before = len(shard.log)
+    consumer_beat(shard)
+    assert kinds(shard.log[before:])[0] == "GroupMetadataRecord deleted"
+
+    consumer_beat(shard, epoch=-1)
+    before = len(shard.log)
+    classic_member(shard, "clicks")
+    written = kinds(shard.log[before:])
+    assert "GroupEpochRecord deleted" in written
+    assert written.index("GroupEpochRecord deleted") < written.index("GroupMetadataRecord")
+
+
+def test_a_record_that_deletes_what_was_never_there_creates_no_group(shard: GroupShard) -> None:
+    consumer_beat(shard)
+    consumer_beat(shard, epoch=-1)
+    shard.ask(DeleteGroupRequest(group_id="g"))
+
+    shard.log = [
+        entry for entry in shard.log if isinstance(entry, LoggedRecord) and not entry.value
+    ]
+
+    assert shard.reopened().registry.group_ids() == []
+
+
+def test_a_group_that_only_holds_offsets_is_deleted_without_a_record(shard: GroupShard) -> None:
+    commit(shard)
+    before = len(shard.log)
+
+    shard.ask(DeleteGroupRequest(group_id="g"))
+
+    assert kinds(shard.log[before:]) == ["OffsetCommitRecord deleted"]
 
 
 def test_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets(
@@ -312,3 +374,40 @@ def test_group_record_that_kafka_wrote_for_a_share_group_is_stepped_over(
     shard.registry.replay(bytes.fromhex("000b000167"), bytes.fromhex("000000000001"))
 
     assert shard.registry.group_ids() == []
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "refused"),
+    [(6_000, False), (5_999, True), (1_800_000, False), (1_800_001, True)],
+)
+def test_the_limits_of_a_session_are_part_of_it(
+    shard: GroupShard, timeout_ms: int, refused: bool
+) -> None:
+    token = shard.send(
+        JoinRequest(
+            group_id="g",
+            client_id="c",
+            protocol_type="consumer",
+            protocols=(MemberProtocol("range", subscription("clicks")),),
+            session_timeout_ms=timeout_ms,
+            rebalance_timeout_ms=10_000,
+            require_member_id=False,
+        )
+    )
+    shard.advance(0)
+
+    error = shard.answer(token).error
+    assert (error is GroupError.INVALID_SESSION_TIMEOUT) is refused
+
+
+def test_the_name_of_a_protocol_has_a_limit(shard: GroupShard) -> None:
+    request = JoinRequest(
+        group_id="g",
+        client_id="c",
+        protocol_type="consumer",
+        protocols=(MemberProtocol("r" * 32_001, b""),),
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+    )
+
+    assert shard.ask(request).error is GroupError.INVALID_REQUEST

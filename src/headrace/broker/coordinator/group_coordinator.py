@@ -7,6 +7,9 @@ Rule 1: a shard answers COORDINATOR_LOAD_IN_PROGRESS until its partition has bee
 retry that by themselves.
 Rule 2: records are appended before their replies leave, and are by then with every replica in sync
 and, with group commit, on disk.
+A reply without records of its own waits as well, for those of members and assignments that
+came before it or were found in the log. Else a member would own partitions in a generation that the
+next coordinator has never heard of, and gives out again.
 Rule 3: an append that failed is rejected, whatever the reason, so state and log never differ and
 no event stays open. A wait that failed loses the shard: every reply that waited for it says so.
 Rule 4: a client that goes away only cancels its own reply. A parked request stays parked, as in
@@ -37,6 +40,7 @@ from headrace.groups.config import GroupConfig
 from headrace.groups.effect import Delivery, GroupEffects, Producer
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.primitive_codec import MalformedRecord
+from headrace.groups.record import OffsetCommitRecord
 from headrace.groups.record_codec import encode
 from headrace.groups.registry import GroupRegistry
 from headrace.groups.request import GroupReply, GroupRequest
@@ -91,9 +95,24 @@ class BrokerTopics:
 
 
 class _Shard:
-    """The groups of one partition, and the timer that wakes them."""
+    """The groups of one partition, and the timer that wakes them.
 
-    __slots__ = ("check", "loading", "partition", "registry", "timer", "timer_ms", "topics_checked")
+    Attributes:
+        end: the offset after the last record of members and assignments.
+        safe_end: below it the records are with every replica in sync, and on disk (rule 2).
+    """
+
+    __slots__ = (
+        "check",
+        "end",
+        "loading",
+        "partition",
+        "registry",
+        "safe_end",
+        "timer",
+        "timer_ms",
+        "topics_checked",
+    )
 
     def __init__(self, partition: Partition, registry: GroupRegistry) -> None:
         self.partition = partition
@@ -103,6 +122,7 @@ class _Shard:
         self.check: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.timer_ms = 0
+        self.end = self.safe_end = 0
 
     def cancel_timer(self) -> None:
         if self.timer is not None:
@@ -168,6 +188,8 @@ class GroupCoordinator:
     def _open(self, shard: _Shard) -> None:
         shard.registry.start(self._now_ms)
         shard.loading = False
+        shard.end = shard.partition.log.log_end_offset
+        self._release_when_safe(shard, shard.end, GroupEffects())
         self._schedule(shard)
 
     def unload(self, index: int) -> None:
@@ -326,8 +348,12 @@ class GroupCoordinator:
                 raise
             else:
                 shard.registry.adopt()
-        if end is not None and shard.partition.waits_before_answer:
+                if not all(isinstance(each, OffsetCommitRecord) for each in effects.records):
+                    shard.end = end
+        if end is not None:
             self._release_when_safe(shard, end, effects)
+        elif any(each.reply.error is None for each in effects.replies):
+            self._release_when_safe(shard, shard.end, effects)
         else:
             self._release(effects)
         self._schedule(shard)
@@ -346,8 +372,16 @@ class GroupCoordinator:
         return appended.last_offset + 1
 
     def _release_when_safe(self, shard: _Shard, end: int, effects: GroupEffects) -> None:
+        """Release replies when the records below `end` are safe (rule 2)."""
+        if not shard.partition.waits_before_answer:
+            shard.safe_end = max(shard.safe_end, end)
+        if shard.safe_end >= end:
+            self._release(effects)
+            return
+
         def safe(future: "asyncio.Future[object]") -> None:
             if not future.cancelled() and future.exception() is None:
+                shard.safe_end = max(shard.safe_end, end)
                 self._release(effects)
                 return
             self._release(_failed(effects, GroupError.NOT_COORDINATOR))

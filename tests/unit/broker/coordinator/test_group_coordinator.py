@@ -13,7 +13,14 @@ from headrace.broker.coordinator import group_coordinator
 from headrace.broker.coordinator.group_coordinator import BrokerTopics
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.topic_command import TopicToCreate
-from headrace.groups.classic.message import JoinReply, JoinRequest
+from headrace.groups.classic.message import (
+    HeartbeatReply,
+    HeartbeatRequest,
+    JoinReply,
+    JoinRequest,
+    SyncReply,
+    SyncRequest,
+)
 from headrace.groups.effect import Producer
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.offset.message import CommitReply, CommitRequest, OffsetToCommit
@@ -264,6 +271,94 @@ def test_with_group_commit_a_reply_waits_for_the_disk(tmp_path: Path) -> None:
         waiting = asyncio.create_task(commit(broker, 2))
         await turns()
 
+        assert not waiting.done()
+        synced.set_result(None)
+        assert (await waiting).error is None
+
+    run(tmp_path, scenario, settings={"log.flush.interval.messages": "1"})
+
+
+async def sync(broker: Broker, member: JoinReply) -> SyncReply:
+    request = SyncRequest(
+        group_id="g",
+        member_id=member.member_id,
+        generation=member.generation,
+        assignments={member.member_id: b"all"},
+    )
+    return await broker.groups.handle(request)
+
+
+async def beat(broker: Broker, member_id: str, generation: int = 1) -> HeartbeatReply:
+    request = HeartbeatRequest(group_id="g", member_id=member_id, generation=generation)
+    return await broker.groups.handle(request)
+
+
+def hold_syncs(broker: Broker) -> "asyncio.Future[object]":
+    """Let nothing that is appended from now on be safe before the returned future is done."""
+    synced: asyncio.Future[object] = broker.loop.create_future()
+    broker.when_synced = lambda *_: synced  # type: ignore[method-assign]
+    return synced
+
+
+def test_no_reply_tells_of_an_assignment_that_is_not_safe_yet(tmp_path: Path) -> None:
+    """A member that asked again got it, and the next coordinator would not have known it."""
+
+    async def scenario(broker: Broker) -> None:
+        member = await join(broker)
+        synced = hold_syncs(broker)
+        first = asyncio.create_task(sync(broker, member))
+        await turns()
+        again = asyncio.create_task(sync(broker, member))
+        beating = asyncio.create_task(beat(broker, member.member_id))
+        await turns()
+
+        assert not first.done()
+        assert not again.done()
+        assert not beating.done()
+        assert (await beat(broker, "unknown")).error is GroupError.UNKNOWN_MEMBER_ID
+        synced.set_result(None)
+        assert (await first).assignment == (await again).assignment == b"all"
+        assert (await beating).error is None
+
+    run(tmp_path, scenario, settings={"log.flush.interval.messages": "1"})
+
+
+def test_no_reply_tells_of_a_loaded_assignment_that_is_not_safe_yet(tmp_path: Path) -> None:
+    async def scenario(broker: Broker) -> None:
+        member = await join(broker)
+        await sync(broker, member)
+        partition = partition_of(broker)
+        broker.groups.unload(partition.name.partition)
+        synced = hold_syncs(broker)
+        broker.groups.load([partition])
+        await loaded(broker)
+        again = asyncio.create_task(sync(broker, member))
+        await turns()
+
+        assert not again.done()
+        synced.set_result(None)
+        assert (await again).assignment == b"all"
+
+    run(tmp_path, scenario, settings={"log.flush.interval.messages": "1"})
+
+
+def test_a_heartbeat_does_not_wait_for_offsets(tmp_path: Path) -> None:
+    async def scenario(broker: Broker) -> None:
+        member = await join(broker)
+        await sync(broker, member)
+        synced = hold_syncs(broker)
+        topic = broker.topics.by_name("clicks")
+        assert topic is not None
+        request = CommitRequest(
+            group_id="g",
+            member_id=member.member_id,
+            generation=member.generation,
+            offsets={CLICKS_0: OffsetToCommit(offset=5, topic_id=topic.topic_id)},
+        )
+        waiting = asyncio.create_task(broker.groups.handle(request))
+        await turns()
+
+        assert (await beat(broker, member.member_id)).error is None
         assert not waiting.done()
         synced.set_result(None)
         assert (await waiting).error is None
