@@ -62,8 +62,8 @@ bench: setup $(PEERS_STAMP)  ## Run the benchmarks and write bench/RESULTS.md
 chaos: setup  ## Break a cluster of real processes FAULTS=1000 times and write docs/chaos.md
 	$(PYTHON) tools/chaos $(FAULTS)
 
-chaos-flow: setup $(PEERS_STAMP)  ## Kill executors and drivers of a flow on YARN KILLS=20 times
-	HEADRACE_YARN_KILLS=$(KILLS) $(PYTHON) -m pytest -q tests/driver/test_yarn.py
+chaos-flow: setup $(PEERS_STAMP)  ## Kill a flow's executors and drivers on YARN KILLS=20 times
+	$(PYTHON) tools/chaos-flow $(KILLS)
 
 lock: $(STAMP)  ## Take the newest allowed version of every dependency into requirements.lock
 	tools/lock $(VENV) --upgrade

@@ -1,7 +1,9 @@
 """A real YARN with its HDFS: a ResourceManager, NodeManagers, a name node, a data node."""
 
+import json
 import os
 import signal
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -52,6 +54,7 @@ class MiniYarn(JavaGatewayProcess):
         self._master_attempts = master_attempts
         self._nodes = nodes
         self._namenode_port = 0
+        self._web_address = ""
 
     @property
     def hdfs(self) -> str:
@@ -82,6 +85,13 @@ class MiniYarn(JavaGatewayProcess):
                 master = master or any(b"ExecutorLauncher" in word for word in command)
                 found.append(Container(pid, variables["CONTAINER_ID"], master))
         return sorted(found, key=lambda each: each.container_id)
+
+    def applications(self) -> dict[str, str]:
+        """Return the final status of every application by its id; UNDEFINED while it runs."""
+        url = f"http://{self._web_address}/ws/v1/cluster/apps"
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            found = json.load(answer)["apps"] or {"app": []}
+        return {each["id"]: each["finalStatus"] for each in found["app"]}
 
     def container_logs(self) -> str:
         """Return what containers wrote, for the message of a test that failed."""
@@ -119,6 +129,7 @@ class MiniYarn(JavaGatewayProcess):
             raise TimeoutError("its NodeManagers did not register")
         self._write_site("core-site.xml", {"fs.defaultFS": self.hdfs})
         settings = yarn.getConfig()
+        self._web_address = settings.get("yarn.resourcemanager.webapp.address")
         self._write_site("yarn-site.xml", {name: settings.get(name) for name in _CLIENT_SETTINGS})
 
     def _write_site(self, file: str, settings: dict[str, str]) -> None:

@@ -1,5 +1,6 @@
 """boto3 as a client of a gateway, and what tests do with it over and over."""
 
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -8,7 +9,9 @@ from botocore.config import Config
 from headrace.testing.readiness import wait_until
 
 
-def kinesis_client(url: str, *, key: str = "test", secret: str = "test-secret") -> Any:
+def kinesis_client(
+    url: str, *, key: str = "test", secret: str = "test-secret", authority: Path | None = None
+) -> Any:
     """Return a boto3 client that retries nothing: a test wants to see every error."""
     return boto3.client(
         "kinesis",
@@ -16,6 +19,7 @@ def kinesis_client(url: str, *, key: str = "test", secret: str = "test-secret") 
         region_name="us-east-1",
         aws_access_key_id=key,
         aws_secret_access_key=secret,
+        verify=None if authority is None else str(authority),
         config=Config(read_timeout=60, retries={"total_max_attempts": 1}, max_pool_connections=20),
     )
 

@@ -6,11 +6,12 @@ import itertools
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, SSLError
 from confluent_kafka import Producer
 
 from headrace.client.address import Address
@@ -23,7 +24,10 @@ from headrace.gateway.kinesis.protocol.cbor_body import read_cbor, write_cbor
 from headrace.gateway.kinesis.protocol.service_model import service_model
 from headrace.gateway.kinesis.server import KinesisServer
 from headrace.gateway.kinesis.settings import KinesisSettings
+from headrace.model.error import ConfigError
 from headrace.testing.readiness import wait_until
+from testkit.peer.certificate import Certificate
+from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.stock_consumer import read_topic
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.kinesis_client import (
@@ -34,6 +38,7 @@ from testkit.process.kinesis_client import (
     status,
     wait_for_active,
 )
+from testkit.process.kinesis_process import KinesisProcess
 
 FIRST = "shardId-000000000000"
 _numbers = itertools.count()
@@ -455,6 +460,29 @@ def test_keys(broker: BrokerProcess) -> None:
                 kinesis_client(server.url, key=key, secret=secret).list_streams()
             assert code_of(error) == code
         assert post(server.url, b"{}")[0] == 403
+
+
+def test_tls(broker: BrokerProcess, tmp_path: Path, name: str) -> None:
+    try:
+        made = Certificate.make(tmp_path)
+    except PeerMissing as missing:
+        require_peer(str(missing))
+    options = ("--tls-certificate", str(made.certificate), "--tls-key", str(made.key))
+    with KinesisProcess(tmp_path / "kinesis", broker.address, *options) as process:
+        assert process.url.startswith("https://")
+        client = kinesis_client(process.url, authority=made.certificate)
+        create_stream(client, name)
+        client.put_record(StreamName=name, Data=b"x" * 100_000, PartitionKey="k")
+        assert [len(each["Data"]) for each in read_shard(client, name, FIRST)] == [100_000]
+        with pytest.raises(SSLError):
+            kinesis_client(process.url).list_streams()
+
+
+def test_a_certificate_without_its_key_is_refused(broker: BrokerProcess, tmp_path: Path) -> None:
+    (tmp_path / "empty.pem").write_text("")
+    for chosen in ({"certificate": tmp_path / "empty.pem"}, {"certificate_key": tmp_path / "a"}):
+        with pytest.raises(ConfigError, match="certificate"):
+            KinesisServer(settings(broker, **chosen))
 
 
 def test_many_large_puts_at_once_are_served(client: Any, stream: str) -> None:

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from headrace.client.address import Address
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.server import KinesisServer
 from headrace.gateway.kinesis.settings import KinesisSettings
+from headrace.gateway.kinesis.store.stream_keeper import settle
 from headrace.gateway.kinesis.store.stream_tail import StreamTail
+from headrace.gateway.kinesis.stream.stream_state import StreamStatus
 from headrace.testing.readiness import wait_until
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import run_headrace
@@ -193,3 +196,47 @@ def test_a_key_is_added(tmp_path: Path) -> None:
     assert done.code == 0
     secret = done.lines[1].removeprefix("AWS_SECRET_ACCESS_KEY=")
     assert path.read_text() == f"AKIDONE {secret}\n"
+
+
+def test_puts_and_reads_go_on_after_the_broker_was_killed(
+    own_broker: BrokerProcess, name: str
+) -> None:
+    own_broker.start()
+    with server(own_broker) as gateway:
+        client = kinesis_client(gateway.url)
+        create_stream(client, name)
+        client.put_record(StreamName=name, Data=b"before", PartitionKey="k")
+        own_broker.kill()
+        answers: list[Any] = []
+        put = threading.Thread(
+            target=lambda: answers.append(
+                client.put_record(StreamName=name, Data=b"meanwhile", PartitionKey="k")
+            )
+        )
+        put.start()
+        own_broker.start()
+        put.join(60)
+
+        assert len(answers) == 1, "the put waits for the broker"
+        wait_until(lambda: status(client, name) == "ACTIVE", what="the stream", timeout_seconds=30)
+        assert [each["Data"] for each in read_stream(client, name)] == [b"before", b"meanwhile"]
+    own_broker.stop()
+
+
+def test_an_instance_that_deletes_late_leaves_a_new_stream_of_the_name_alone(
+    pair: tuple[KinesisServer, KinesisServer], broker: BrokerProcess, name: str
+) -> None:
+    client = kinesis_client(pair[0].url)
+    create_stream(client, name)
+    store = pair[1]._app.service.store
+    store.tail.refresh(10)
+    late = store.streams[name].changed(status=StreamStatus.DELETING)
+    client.delete_stream(StreamName=name)
+    wait_until(lambda: name not in client.list_streams()["StreamNames"], what="the deletion")
+    create_stream(client, name)
+    client.put_record(StreamName=name, Data=b"new", PartitionKey="k")
+
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": broker.address})) as pool:
+        settle(pool, store, late)
+
+    assert [each["Data"] for each in read_shard(client, name, FIRST)] == [b"new"]

@@ -46,6 +46,12 @@ def kinesis(
     keys: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Access keys; else any signature passes.")
     ] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Serve TLS with this PEM certificate.")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Its key, unless it is in the same file.")
+    ] = None,
     expose: Annotated[
         list[str] | None,
         typer.Option(metavar="PATTERN", help="Show these plain topics as streams; repeatable."),
@@ -87,6 +93,8 @@ def kinesis(
             keys={} if keys is None else read_access_keys(keys),
             expose=tuple(expose or ()),
             limits=limits,
+            certificate=tls_certificate,
+            certificate_key=tls_key,
         )
     )
     server.run(lambda: print(f"The Kinesis API is at {server.url}", flush=True))

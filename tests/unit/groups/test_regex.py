@@ -24,6 +24,15 @@ def test_what_re2_does_not_know_is_refused(regex: str) -> None:
     assert refusal.value.error is GroupError.INVALID_REGULAR_EXPRESSION
 
 
+def test_the_refusal_says_what_re2_says_and_the_log_nothing(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(Refusal, match=r"'a\)\(b' is not RE2 syntax: unexpected \)"):
+        matching_topics("a)(b", ["a"])
+
+    assert capfd.readouterr() == ("", "")
+
+
 def test_overlong_expression_is_refused() -> None:
     with pytest.raises(Refusal, match="at most"):
         matching_topics("a" * 40_000, ["a"])

@@ -7,6 +7,7 @@ the outcome; the call does not raise for it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from headrace.client.error import BrokerError, ClientError, error_of
 from headrace.client.network.connection import BrokerConnection
@@ -26,6 +27,7 @@ BROKER_CHOOSES = -1
 """Partitions or replicas as the broker's num.partitions and default.replication.factor say."""
 
 _VISIBLE_SECONDS = 10.0
+_FIRST_DELETES_BY_ID = 6  # Kafka 2.8
 _NOT_VISIBLE = (ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available)
 
 
@@ -127,6 +129,18 @@ class Admin:
         answer = self._controller_call(ApiKey.DELETE_TOPICS, body, "responses")
         return _outcomes(answer.responses, names)
 
+    def delete_topics_by_id(self, ids: Sequence[UUID]) -> dict[UUID, BrokerError | None]:
+        """Delete just these topics, and none that has the name of one of them by now."""
+        body = {
+            "topics": [{"name": None, "topic_id": each} for each in ids],
+            "timeout": self._timeout_ms,
+        }
+        answer = self._controller_call(
+            ApiKey.DELETE_TOPICS, body, "responses", lowest=_FIRST_DELETES_BY_ID
+        )
+        found = {each.topic_id: error_of(each.error_code) for each in answer.responses}
+        return {each: found.get(each) for each in ids}
+
     def create_partitions(self, totals: Mapping[str, int]) -> dict[str, BrokerError | None]:
         """Grow each topic to a total number of partitions. New ones can be written to then."""
         body = {
@@ -204,14 +218,16 @@ class Admin:
     def _timeout_ms(self) -> int:
         return self._pool.settings.request_timeout_ms
 
-    def _controller_call(self, api: ApiKey, body: Mapping[str, Any], items: str) -> Any:
+    def _controller_call(
+        self, api: ApiKey, body: Mapping[str, Any], items: str, *, lowest: int = 0
+    ) -> Any:
         def codes(answer: Any) -> Iterable[ErrorCode]:
             return [each.error_code for each in getattr(answer, items)]
 
         # The broker may use up the timeout of the request and still respond.
         wait_ms = self._timeout_ms
         return self._pool.on_controller(
-            lambda connection: connection.call(api, body, wait_ms=wait_ms), codes
+            lambda connection: connection.call(api, body, lowest=lowest, wait_ms=wait_ms), codes
         )
 
 

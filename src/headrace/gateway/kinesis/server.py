@@ -1,6 +1,7 @@
 """Serves the gateway with uvicorn: HTTP/1.1. Another server is a change of this file only."""
 
 import socket
+import ssl
 from collections.abc import Callable
 from threading import Thread
 from types import TracebackType
@@ -27,10 +28,11 @@ class KinesisServer:
             boto3.client("kinesis", endpoint_url=server.url)
 
     Raises:
-        ConfigError: the address cannot be bound.
+        ConfigError: the address cannot be bound, or the certificate cannot be used.
     """
 
     def __init__(self, settings: KinesisSettings) -> None:
+        _check_certificate(settings)
         host, port = settings.listen
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -40,9 +42,13 @@ class KinesisServer:
                 f"the gateway cannot listen on {settings.listen}: {error.strerror or error}; "
                 "choose another place with --listen HOST:PORT"
             ) from error
+        # uvicorn writes head and body apart: the body would wait 40 ms for the client's ACK.
+        # asyncio sets it only for sockets that name their protocol, which `create_server` does not.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         bound: int = self._socket.getsockname()[1]
         shown = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host  # noqa: S104
-        self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{bound}"
+        scheme = "http" if settings.certificate is None else "https"
+        self.url = f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{bound}"
         self._app = KinesisApp(settings)
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -57,6 +63,8 @@ class KinesisServer:
                 proxy_headers=False,
                 limit_concurrency=_MOST_CONNECTIONS,
                 timeout_graceful_shutdown=_STOP_SECONDS,
+                ssl_certfile=settings.certificate,
+                ssl_keyfile=settings.certificate_key,
             )
         )
         self._thread: Thread | None = None
@@ -105,3 +113,22 @@ class KinesisServer:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+def _check_certificate(settings: KinesisSettings) -> None:
+    """Read the certificate before anything listens.
+
+    Raises:
+        ConfigError: a file is missing, or the two do not belong together.
+    """
+    if settings.certificate is None:
+        if settings.certificate_key is not None:
+            raise ConfigError("--tls-key needs its certificate: add --tls-certificate FILE")
+        return
+    try:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(settings.certificate, settings.certificate_key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"the certificate in {settings.certificate} cannot be used: {error}"
+        ) from error

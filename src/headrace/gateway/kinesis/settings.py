@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from headrace.client.address import Address
@@ -21,6 +22,7 @@ class KinesisSettings:
         keys: secrets by access key id. Without any, every signature is accepted.
         expose: patterns of plain topics that are shown as streams, such as `clicks*`.
         limits: whether the service's limits per shard apply.
+        certificate, certificate_key: PEM files. With them the API is served over TLS only.
     """
 
     client: ClientSettings
@@ -29,6 +31,8 @@ class KinesisSettings:
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     expose: tuple[str, ...] = ()
     limits: bool = True
+    certificate: Path | None = None
+    certificate_key: Path | None = None
 
     @property
     def is_loopback(self) -> bool:

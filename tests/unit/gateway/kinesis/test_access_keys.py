@@ -34,3 +34,21 @@ def test_a_wrong_line_is_named_without_its_secret(tmp_path: Path, line: str) -> 
 def test_a_wrong_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no access key id"):
         add_access_key(tmp_path / "keys", "two words")
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# none yet\n"])
+def test_a_file_without_a_key_does_not_open_the_door(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "keys"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError, match="no access key"):
+        read_access_keys(path)
+
+
+def test_a_key_is_added_to_an_empty_file(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.touch()
+
+    secret = add_access_key(path, "AKIDONE")
+
+    assert read_access_keys(path) == {"AKIDONE": secret}

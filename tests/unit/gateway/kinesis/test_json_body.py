@@ -23,6 +23,7 @@ def test_blobs_and_times_are_written_as_the_service_does() -> None:
         b'{"a": NaN}',
         b'{"a": Infinity}',
         b"[" * 200_000,
+        b"[" + b"[]," * 100_000 + b"1]",
         b'{"a": ' + b"1" * 5000 + b"}",
     ],
 )
@@ -35,3 +36,9 @@ def test_a_body_that_is_no_json_is_refused(body: bytes) -> None:
 
 def test_an_empty_body_is_an_empty_structure() -> None:
     assert read_json(b"") == {}
+
+
+def test_the_largest_request_is_read() -> None:
+    record = {"Data": "A" * 100, "PartitionKey": "," * 256, "ExplicitHashKey": "1"}
+
+    assert len(read_json(json.dumps({"Records": [record] * 500}).encode())["Records"]) == 500

@@ -18,7 +18,8 @@ def read_access_keys(path: Path) -> dict[str, str]:
     """Return secrets by access key id.
 
     Raises:
-        ConfigError: the file cannot be read, or a line is wrong. The message holds no secret.
+        ConfigError: the file cannot be read, has no key, or a line is wrong. The message holds no
+            secret.
     """
     try:
         lines = path.read_text().splitlines()
@@ -33,6 +34,11 @@ def read_access_keys(path: Path) -> dict[str, str]:
         if not _ID.fullmatch(name) or not _SECRET.fullmatch(secret.strip()):
             raise ConfigError(f"{path}, line {number}: write an access key id, a space, a secret")
         keys[name] = secret.strip()
+    if not keys:
+        raise ConfigError(
+            f"{path} has no access key, and without one every signature would be accepted: write"
+            f" one with headrace kinesis key add NAME --keys {path}"
+        )
     return keys
 
 
@@ -48,7 +54,7 @@ def add_access_key(path: Path, name: str) -> str:
         raise ConfigError(
             f"{name!r} is no access key id: it has 3 to 128 letters, digits, hyphens, underscores"
         )
-    keys = read_access_keys(path) if path.exists() else {}
+    keys = read_access_keys(path) if path.exists() and path.read_bytes().strip() else {}
     keys[name] = secrets.token_urlsafe(30)
     _write(path, keys)
     return keys[name]

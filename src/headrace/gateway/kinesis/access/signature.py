@@ -21,6 +21,7 @@ from headrace.gateway.kinesis.error import ServiceError
 
 SKEW_SECONDS: Final = 300
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
+_SCOPE_END: Final = ["kinesis", "aws4_request"]
 _FIELD: Final = re.compile(r"\s*(Credential|SignedHeaders|Signature)=([^,\s]+)\s*")
 _DATE: Final = "%Y%m%dT%H%M%SZ"
 _MUST_BE_SIGNED: Final = frozenset({"host", "x-amz-target"})
@@ -54,7 +55,8 @@ def verify(request: SignedRequest, keys: Mapping[str, str], now: float) -> str:
     found = [each for each in map(_FIELD.fullmatch, rest.split(",")) if each is not None]
     fields: dict[str, str] = {each[1]: each[2] for each in found}
     scope = fields.get("Credential", "").split("/")
-    if algorithm != _ALGORITHM or len(fields) != 3 or len(scope) != 5:
+    complete = len(fields) == 3 and len(scope) == 5 and scope[3:] == _SCOPE_END
+    if algorithm != _ALGORITHM or not complete:
         raise _refusal(
             "IncompleteSignatureException",
             "Authorization header requires 'Credential', 'Signature' and 'SignedHeaders' parameters"

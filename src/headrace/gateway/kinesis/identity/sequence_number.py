@@ -26,7 +26,7 @@ class SequenceNumber:
 
     >>> number = SequenceNumber(created_s=1_700_000_000, shard=3, offset=41, time_s=1_700_000_007)
     >>> str(number), SequenceNumber.parse(str(number)) == number
-    ('49646395275764413024131146236853850594571741806012104754', True)
+    ('49646437577175378652512468275300102539007575037992501298', True)
     """
 
     created_s: int
@@ -41,11 +41,10 @@ class SequenceNumber:
         return cls(_seconds(created_ms), shard, offset, _seconds(time_ms))
 
     def __str__(self) -> str:
-        text = (
-            f"2{self.created_s:09x}{self.shard & 15:x}{self.offset:016x}"
-            f"{int(self.before):02x}{self.time_s:09x}{self.shard:08x}2"
-        )
-        return str(int(text, 16))
+        number = 2 << 36 | self.created_s
+        number = (number << 4 | self.shard & 15) << 64 | self.offset
+        number = (number << 8 | self.before) << 36 | self.time_s
+        return str((number << 32 | self.shard) << 4 | 2)
 
     @classmethod
     def parse(cls, text: str) -> "SequenceNumber | None":

@@ -8,7 +8,6 @@ members that older services do not know.
 Rule 3: null counts as absent.
 """
 
-import base64
 import binascii
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -122,7 +121,7 @@ class _Walk:
     def blob(self, shape: Shape, raw: Any, path: str) -> bytes:
         if isinstance(raw, str):
             try:
-                raw = base64.b64decode(raw, validate=True)
+                raw = binascii.a2b_base64(raw, strict_mode=True)
             except (binascii.Error, ValueError):
                 raise serialization("A blob is no valid base64.") from None
         if not isinstance(raw, bytes):

@@ -29,8 +29,8 @@ from headrace.records.column import HEADERS
 from headrace.records.encode import encode
 from headrace.wire.error_code import ErrorCode
 
-RETRY_SECONDS: Final = 10.0
-"""How long a batch is sent again before its puts fail."""
+RETRY_SECONDS: Final = 30.0
+"""How long a batch is sent again before its puts fail; boto3 waits for a minute by default."""
 
 PAUSE_SECONDS: Final = 0.1
 _BATCH_BYTES: Final = 900_000

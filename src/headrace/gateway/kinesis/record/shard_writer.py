@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from typing import Final
 
 from headrace.client.error import ClientError, ConnectionLost
 from headrace.client.network.pool import ConnectionPool
@@ -25,6 +26,9 @@ from headrace.gateway.kinesis.record.row import Row
 from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 
+_REQUEST_TIMEOUT_MS: Final = 5_000
+"""One thread writes for all: a broker that hangs must not stop the others for long."""
+
 
 class ShardWriter:
     """Puts rows into partitions. The caller bounds how many bytes wait: it holds their requests.
@@ -34,7 +38,11 @@ class ShardWriter:
 
     def __init__(self, settings: ClientSettings) -> None:
         # The queue tries again itself, so that one partition's trouble delays no other.
-        self._settings = replace(settings, api_timeout_ms=1)
+        self._settings = replace(
+            settings,
+            api_timeout_ms=1,
+            request_timeout_ms=min(settings.request_timeout_ms, _REQUEST_TIMEOUT_MS),
+        )
         self._queue = PutQueue()
         self._ready = threading.Condition()
         self._stopping = False

@@ -1,7 +1,8 @@
 """Finishes what a change of a stream began: makes its topic fit, then writes the final state.
 
 Every unsettled state says all that is left to do, and doing it twice does no harm. The instance
-that made the change finishes it; if it dies, any other one does after `_OTHERS_SECONDS`.
+that made the change finishes it; if it dies, any other one does after `_OTHERS_SECONDS`. One that
+comes late may find a new stream of the same name: topics are changed and deleted by their id.
 
 | status | what is done | next |
 |---|---|---|
@@ -15,11 +16,13 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
+from uuid import UUID
 
 import structlog
 
 from headrace.client.admin.admin import Admin, ConfigChange, NewTopic
 from headrace.client.error import BrokerError, ClientError
+from headrace.client.network.metadata import TopicMetadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.offset_lookup import LATEST, list_offsets
 from headrace.client.settings import ClientSettings
@@ -27,7 +30,6 @@ from headrace.gateway.kinesis.store.lease import CLOSING_SECONDS
 from headrace.gateway.kinesis.store.stream_store import Step, StreamStore
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
 from headrace.model.config_code import ConfigOperation, ConfigResourceType
-from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
@@ -88,10 +90,11 @@ class StreamKeeper:
             self._store.tail.wait(0.2)
 
     def _look(self) -> None:
-        now = time.monotonic()
         with self._lock:
             # Read under the lock: `change` adds what is visible already.
             unsettled = [each for each in self._store.streams.values() if not each.is_settled]
+            # After them: a change is seen now at the earliest, however long this thread has waited.
+            now = time.monotonic()
             current = {(each.name, each.revision) for each in unsettled}
             self._seen = {key: at for key, at in self._seen.items() if key in current}
             self._own &= current
@@ -113,8 +116,8 @@ class StreamKeeper:
             with ConnectionPool(self._settings) as pool:
                 settle(pool, self._store, stream)
             self._not_before.pop(stream.name, None)
-        except HeadraceError as error:
-            log.warning("kinesis_stream_unsettled", stream=stream.name, error=str(error))
+        except Exception as error:  # noqa: BLE001 - a thread that ends would leave all streams
+            log.warning("kinesis_stream_unsettled", stream=stream.name, error=repr(error))
             self._not_before[stream.name] = time.monotonic() + _RETRY_SECONDS
         finally:
             with self._lock:
@@ -159,7 +162,9 @@ def _create(pool: ConnectionPool, stream: StreamState) -> StreamState | None:
     topic = NewTopic(stream.name, stream.partition_count, configs=topic_configs(stream))
     error = Admin(pool).create_topics([topic])[stream.name]
     if error is None or error.code is ErrorCode.topic_already_exists:
-        return stream.changed(status=StreamStatus.ACTIVE)
+        created = _topic(pool, stream.name).topic_id
+        topic_id = "" if created is None else created.hex
+        return stream.changed(status=StreamStatus.ACTIVE, topic_id=topic_id)
     if error.code in _MAY_PASS:
         raise error
     # The service gives up a stream that it cannot create; clients see that it does not exist.
@@ -168,9 +173,12 @@ def _create(pool: ConnectionPool, stream: StreamState) -> StreamState | None:
 
 
 def _delete(pool: ConnectionPool, stream: StreamState) -> None:
-    _raise_unless(
-        Admin(pool).delete_topics([stream.name])[stream.name], ErrorCode.unknown_topic_or_partition
-    )
+    gone = (ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id)
+    if stream.topic_id:
+        topic_id = UUID(stream.topic_id)
+        _raise_unless(Admin(pool).delete_topics_by_id([topic_id])[topic_id], *gone)
+    else:  # of brokers without topic ids
+        _raise_unless(Admin(pool).delete_topics([stream.name])[stream.name], *gone)
 
 
 def _configure(pool: ConnectionPool, stream: StreamState) -> StreamState:
@@ -185,9 +193,9 @@ def _configure(pool: ConnectionPool, stream: StreamState) -> StreamState:
 
 def _reshard(pool: ConnectionPool, stream: StreamState) -> StreamState:
     assert stream.pending is not None
-    topic = pool.metadata([stream.name]).topics[stream.name]
-    if topic.error is not None:
-        raise topic.error
+    topic = _topic(pool, stream.name)
+    if stream.topic_id and topic.topic_id != UUID(stream.topic_id):
+        raise BrokerError(ErrorCode.unknown_topic_id, f"{stream.name} has another topic by now")
     if len(topic.partitions) < stream.partition_count:
         error = Admin(pool).create_partitions({stream.name: stream.partition_count})[stream.name]
         _raise_unless(error, ErrorCode.invalid_partitions)  # another instance was faster
@@ -201,6 +209,13 @@ def _reshard(pool: ConnectionPool, stream: StreamState) -> StreamState:
             raise end
         ends[number] = end.offset
     return stream.resharded(ends, time.time_ns() // 1_000_000)
+
+
+def _topic(pool: ConnectionPool, name: str) -> TopicMetadata:
+    topic = pool.metadata([name]).topics[name]
+    if topic.error is not None:
+        raise topic.error
+    return topic
 
 
 def _raise_unless(error: BrokerError | None, *harmless: ErrorCode) -> None:

@@ -39,6 +39,7 @@ log = structlog.get_logger()
 _POLL_MS: Final = 100
 _RETRY_SECONDS: Final = 0.2
 _API_TIMEOUT_MS: Final = 3_000
+_REQUEST_TIMEOUT_MS: Final = 2_000
 
 
 class StreamTail:
@@ -52,7 +53,10 @@ class StreamTail:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = replace(
-            settings, api_timeout_ms=min(settings.api_timeout_ms, _API_TIMEOUT_MS)
+            settings,
+            api_timeout_ms=min(settings.api_timeout_ms, _API_TIMEOUT_MS),
+            # A leader that hangs must not keep this from the next one.
+            request_timeout_ms=min(settings.request_timeout_ms, _REQUEST_TIMEOUT_MS),
         )
         self.streams: Mapping[str, StreamState] = {}
         self.seal_key: bytes | None = None
@@ -60,6 +64,7 @@ class StreamTail:
         self._offset = 0
         self._changed = threading.Condition()
         self._stopping = False
+        self._failing = False
         self._thread = threading.Thread(target=self._run, name="kinesis-tail", daemon=True)
 
     def start(self) -> None:
@@ -97,8 +102,14 @@ class StreamTail:
                         self._step(pool, reader)
             except HeadraceError as error:
                 if not self._stopping:
-                    log.warning("kinesis_streams_unreadable", error=str(error))
+                    self._report(error)
                     time.sleep(_RETRY_SECONDS)
+
+    def _report(self, error: HeadraceError) -> None:
+        """Log the first failure of an outage; `_step` logs its end."""
+        if not self._failing:
+            self._failing = True
+            log.warning("kinesis_streams_unreadable", error=str(error))
 
     def _step(self, pool: ConnectionPool, reader: BatchReader) -> None:
         for fetched in reader.poll(_POLL_MS):
@@ -108,6 +119,9 @@ class StreamTail:
         end = list_offsets(pool, {STREAM_PARTITION: LATEST})[STREAM_PARTITION]
         if isinstance(end, ClientError):
             raise end
+        if self._failing:
+            self._failing = False
+            log.info("kinesis_streams_readable_again")
         if end.offset <= self._offset:
             with self._changed:
                 self.confirmed_at = asked_at

@@ -21,6 +21,9 @@ STREAM_PARTITION: Final = TopicPartition(STREAM_TOPIC, 0)
 SEAL_NAME: Final = "/seal"
 """No stream can have this name."""
 
+# A shard has some 230 bytes, and closed ones stay.
+_MAX_RECORD_BYTES: Final = str(16 * 1024 * 1024)
+
 
 def create_stream_topic(settings: ClientSettings) -> None:
     """Create the topic unless it exists.
@@ -32,7 +35,11 @@ def create_stream_topic(settings: ClientSettings) -> None:
         known = pool.metadata([STREAM_TOPIC]).topics.get(STREAM_TOPIC)
         if known is not None and known.error is None:
             return
-        new = NewTopic(STREAM_TOPIC, 1, configs={"cleanup.policy": "compact"})
+        new = NewTopic(
+            STREAM_TOPIC,
+            1,
+            configs={"cleanup.policy": "compact", "max.message.bytes": _MAX_RECORD_BYTES},
+        )
         error = Admin(pool).create_topics([new])[STREAM_TOPIC]
         if error is not None and error.code is not ErrorCode.topic_already_exists:
             raise error

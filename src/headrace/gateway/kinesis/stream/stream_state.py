@@ -79,6 +79,7 @@ class StreamState:
     """A stream.
 
     Attributes:
+        topic_id: of its topic, in hex digits; empty until that is created.
         plain: a Kafka topic that is only shown as a stream: it has no record of its own.
     """
 
@@ -93,6 +94,7 @@ class StreamState:
     tags: dict[str, str] = field(default_factory=dict)
     consumers: tuple[Consumer, ...] = ()
     revision: int = 1
+    topic_id: str = ""
     plain: bool = False
 
     @property
@@ -168,6 +170,7 @@ class StreamState:
                 for each in self.consumers
             ],
             "revision": self.revision,
+            "topic_id": self.topic_id,
         }
 
     @classmethod
@@ -192,6 +195,7 @@ class StreamState:
             tags=raw["tags"],
             consumers=tuple(Consumer(**each) for each in raw["consumers"]),
             revision=raw["revision"],
+            topic_id=raw["topic_id"],
         )
 
 
