@@ -71,7 +71,7 @@ class TestWhatIsFoundOut:
     def test_a_move_that_a_crash_interrupted_and_no_start_begins_again(self, monkeypatch):
         monkeypatch.setattr(log_storage, "take_futures", lambda directories: [])
 
-        assert "half a copy" in violation_of(range(60))
+        assert "half a copy" in violation_of(range(20, 120))
 
     def test_a_coordinator_that_keeps_offsets_of_a_deleted_topic(self, monkeypatch):
         monkeypatch.setattr(GroupRegistry, "suspect_topics", lambda registry: frozenset())
