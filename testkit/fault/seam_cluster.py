@@ -122,6 +122,28 @@ class SeamCluster:
         operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
         change = ConfigChange(operation, key, value)
         self.admin(lambda admin: admin.alter_configs(ConfigResourceType.BROKER, {"": [change]}))
+        if value is not None:
+            self._wait_for_setting(key, value)
+
+    def _wait_for_setting(self, key: str, value: str) -> None:
+        """Return when every broker that runs says that it has the setting: they hear of it one
+        after the other."""
+
+        def is_known() -> bool:
+            brokers = self.processes.brokers.items()
+            running = [str(number) for number, broker in brokers if broker.running]
+            try:
+                with self.pool() as pool:
+                    found = Admin(pool).describe_configs(ConfigResourceType.BROKER, running)
+            except ClientError:
+                return False
+            return all(
+                isinstance(entries, list)
+                and any(each.name == key and each.value == value for each in entries)
+                for entries in found.values()
+            )
+
+        wait_until(is_known, what=f"{key}={value} at all brokers", timeout_seconds=WAIT_SECONDS)
 
     def alter_quota(self, rate: float | None) -> None:
         entry = {
