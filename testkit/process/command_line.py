@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
 from headrace.cli.main import main
 
 
@@ -48,6 +50,7 @@ def run_headrace(
         out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
         err = io.StringIO()
         before = sys.argv, sys.stdin, sys.stdout, sys.stderr
+        logging = structlog.get_config()
         sys.argv = ["headrace", *arguments]
         sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(typed), out, err
         try:
@@ -58,6 +61,8 @@ def run_headrace(
         finally:
             sys.stdin.detach()
             sys.argv, sys.stdin, sys.stdout, sys.stderr = before
+            # A command that serves, or should be quiet, configures it for its whole process.
+            structlog.configure(**logging)
         out.flush()
         buffer = out.detach()
         assert isinstance(buffer, io.BytesIO)

@@ -49,10 +49,24 @@ def consumer(client: Any, stream: str) -> str:
     return text
 
 
+_subscriptions: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _disconnected() -> Iterator[None]:
+    """boto3 leaves the connection of a subscription that is not read to its end to us."""
+    yield
+    for each in _subscriptions:
+        each.close()
+    _subscriptions.clear()
+
+
 def subscribe(client: Any, consumer: str, kind: str = "TRIM_HORIZON", **more: Any) -> Any:
-    return client.subscribe_to_shard(
+    answer = client.subscribe_to_shard(
         ConsumerARN=consumer, ShardId=FIRST, StartingPosition={"Type": kind, **more}
-    )["EventStream"]
+    )
+    _subscriptions.append(answer["EventStream"])
+    return answer["EventStream"]
 
 
 def events_with_records(events: Any) -> Iterator[dict[str, Any]]:

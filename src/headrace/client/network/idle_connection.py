@@ -67,12 +67,17 @@ class IdleConnections:
         if settings.reuses_connections:
             login = _login(address, settings)
             while (found := self._remove(login)) is not None:
-                if _is_quiet(found):
-                    found.reuse_for(settings, allocate)
-                    if found.answers(ANSWER_SECONDS):
-                        return found
-                    self._close_all(address)
-                found.close()
+                proven = False
+                try:
+                    if _is_quiet(found):
+                        found.reuse_for(settings, allocate)
+                        proven = found.answers(ANSWER_SECONDS)
+                        if proven:
+                            return found
+                        self._close_all(address)
+                finally:
+                    if not proven:
+                        found.close()
         return self._connect(address, settings, allocate)
 
     def release(self, connection: BrokerConnection) -> None:
