@@ -303,3 +303,33 @@ def test_a_value_of_an_unknown_version_is_corrupt() -> None:
 def test_a_count_beyond_the_bytes_is_corrupt() -> None:
     with pytest.raises(CorruptLog, match="announced"):
         decode(bytes.fromhex("000700016700036d2d31"), bytes.fromhex("0000ffffffff0f"))
+
+
+WITH_VALUE = {name: each for name, each in WRITTEN.items() if each[1] is not None}
+
+
+@pytest.mark.parametrize("name", WITH_VALUE)
+@pytest.mark.parametrize("version", [-1, 5])
+def test_a_value_of_no_known_version_is_refused_in_every_record(name: str, version: int) -> None:
+    key, value, _ = WITH_VALUE[name]
+    assert value is not None
+    wrong = version.to_bytes(2, "big", signed=True) + bytes.fromhex(value)[2:]
+
+    with pytest.raises(CorruptLog, match=f"version {version} is not"):
+        decode(bytes.fromhex(key), wrong)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, (_, _, record) in WITH_VALUE.items()
+        if not isinstance(record, OffsetCommitRecord | GroupMetadataRecord)
+    ],
+)
+def test_records_of_consumer_groups_have_one_version(name: str) -> None:
+    key, value, _ = WITH_VALUE[name]
+    assert value is not None
+
+    with pytest.raises(CorruptLog, match="between 0 and 0"):
+        decode(bytes.fromhex(key), b"\0\1" + bytes.fromhex(value)[2:])
