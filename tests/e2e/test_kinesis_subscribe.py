@@ -2,7 +2,6 @@
 
 import itertools
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis import subscription
 from headrace.gateway.kinesis.server import KinesisServer
 from headrace.gateway.kinesis.settings import KinesisSettings
+from headrace.testing.readiness import wait_until
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.kinesis_client import create_stream, kinesis_client
 
@@ -170,7 +170,8 @@ def test_a_client_that_goes_away_frees_its_subscription(
     assert any(stream in name for name, _ in running._running)
     events.close()
 
-    deadline = time.monotonic() + 30
-    while any(stream in name for name, _ in running._running):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(
+        lambda: not any(stream in name for name, _ in list(running._running)),
+        what="the end of the subscription",
+        timeout_seconds=30,
+    )
