@@ -88,6 +88,11 @@ def test_a_coordinator_serves_no_transaction_that_another_leader_may_not_know():
     SeamSimulator(991).run()
 
 
+def test_a_leader_that_starts_again_does_not_show_what_its_own_marker_alone_decides():
+    """An abort lay above the high watermark and below the snapshot of the producers."""
+    SeamSimulator(9565).run()
+
+
 @pytest.mark.parametrize("seed", [212, 1022, 1176])
 def test_a_topic_that_another_broker_deletes_at_once_is_gone_for_its_creator(seed):
     """Its watch found the list of topics as it was, and the creator kept the topic for good."""

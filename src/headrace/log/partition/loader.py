@@ -30,7 +30,11 @@ from headrace.log.partition.leader_epochs import LeaderEpochs
 from headrace.log.partition.leftover import PartitionFiles, tidy
 from headrace.log.partition.log_state import LoadedLog, LogState
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.log.producer.producer_replay import remember_batch, replay_producers
+from headrace.log.producer.producer_replay import (
+    recall_unreplicated,
+    remember_batch,
+    replay_producers,
+)
 from headrace.log.producer.producer_snapshot import encode_snapshot
 from headrace.log.producer.producer_state import ProducerState
 from headrace.log.producer.snapshot_files import SnapshotFiles
@@ -94,6 +98,7 @@ def load_log(
     with storage.io(f"open {partition}"):
         loader = _Loader(storage, path, config, recovery_point)
         loaded = loader.load(log_start, clean)
+        loader.recall_unreplicated(max(high_watermark, loaded.log_start))
         log = PartitionLog(LogState(storage, partition, path, config, loaded, on_roll))
         if loader.repaired:
             log.sync()
@@ -148,6 +153,7 @@ class _Loader:
         self._recovery_point = recovery_point
         self._never_flushed = recovery_point == 0
         self._producers = ProducerState()
+        self._snapshot_offset = 0
         self._epochs = LeaderEpochs(storage.filesystem, path / EPOCHS_NAME, write_through=False)
         self._segments: list[Segment] = []
         self._unindexed: set[Segment] = set()
@@ -216,6 +222,7 @@ class _Loader:
             self._storage.filesystem.sync_directory(self._path)
         self._segments = [segment]
         self._snapshots.remove_above(-1)
+        self._snapshot_offset = 0
         self._producers.clear()
         # They would speak of records that a crash took, or that another log took the place of. Also
         # after one more crash: nothing else may be flushed in a log that stays empty.
@@ -248,10 +255,30 @@ class _Loader:
 
     def _load_producers(self, end: int) -> None:
         """Load the producers as of `end`: from the newest snapshot below, and the heads since."""
+        start = self._load_snapshot(end)
+        replay_producers(self._producers, self._segments, start, end)
+
+    def _load_snapshot(self, at_most: int) -> int:
+        """Load the newest snapshot at or below an offset, and return where it stands."""
         first = self._segments[0].base_offset
-        start, entries = self._snapshots.latest(end) or (first, [])
+        start, entries = self._snapshots.latest(at_most) or (first, [])
         self._producers.load(entries)
-        replay_producers(self._producers, self._segments, max(start, first), end)
+        self._snapshot_offset = max(start, first)
+        return self._snapshot_offset
+
+    def recall_unreplicated(self, high_watermark: int) -> None:
+        """Let the producers wait for the markers above the high watermark that their snapshot
+        counted already."""
+        start = self._snapshot_offset
+        if high_watermark >= start:
+            return
+        for segment in self._segments[floor(self._segments, high_watermark) :]:
+            if segment.base_offset < start and rebuild_if_broken(segment, self._interval_bytes):
+                segment.sync_indexes()
+                self.recovered.rebuilt_indexes += 1
+        recall_unreplicated(
+            self._producers, self._snapshots, self._segments, start, high_watermark
+        )
 
     def _tail(self, segment: Segment) -> int:
         """Return where the offsets of a sound segment end, near its last index entry."""
@@ -309,10 +336,7 @@ class _Loader:
         A transaction index torn in the middle cannot be completed from there: then it is the start
         of that segment.
         """
-        first = self._segments[0].base_offset
-        start, entries = self._snapshots.latest(max(self._recovery_point, first)) or (first, [])
-        start = max(start, first)
-        self._producers.load(entries)
+        start = self._load_snapshot(max(self._recovery_point, self._segments[0].base_offset))
         segment = self._segments[floor(self._segments, start)]
         if start > segment.base_offset:
             try:

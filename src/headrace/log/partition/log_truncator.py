@@ -3,7 +3,7 @@
 import structlog
 
 from headrace.log.partition.log_state import LogState, Tip
-from headrace.log.producer.producer_replay import replay_producers
+from headrace.log.producer.producer_replay import recall_unreplicated, replay_producers
 from headrace.log.segment.segment_list import floor
 from headrace.model.error import InvalidArgument
 
@@ -161,4 +161,7 @@ class LogTruncator:
         start, entries = log.snapshots.latest(end) or (log.segments.all[0].base_offset, [])
         log.producers.load(entries)
         replay_producers(log.producers, log.segments.all, start, end)
+        recall_unreplicated(
+            log.producers, log.snapshots, log.segments.all, start, log.high_watermark
+        )
         log.producers.advance(log.high_watermark)

@@ -3,10 +3,11 @@
 Append and recovery share this code, so that a replay gives the state that the appends gave.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from headrace.log.index.transaction_index import AbortedTransactionEntry
 from headrace.log.producer.producer_state import ProducerState
+from headrace.log.producer.snapshot_files import SnapshotFiles
 from headrace.log.segment.batch_scan import walk_heads
 from headrace.log.segment.placed_batch import PlacedBatch
 from headrace.log.segment.segment import Segment
@@ -49,28 +50,64 @@ def replay_producers(
 ) -> None:
     """Bring `producers`, which are at `start`, up to `end` from the heads of the batches between.
 
-    Control batches are read whole, for the marker is in their body. Nothing is verified: the caller
-    knows these bytes to be sound.
+    Control batches are read whole, for the marker is in their body.
 
     Args:
         indexed: the segment whose transaction index gets its entries again.
     """
+    for segment, position, head in _heads(segments, start, end):
+        if head.producer_id < 0:
+            continue
+        batch = head
+        if head.is_control:
+            batch = Batch(segment.file().pread(head.size_bytes, position))
+        placed = PlacedBatch(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
+        remember_batch(producers, segment if segment is indexed else None, placed)
+
+
+def recall_unreplicated(
+    producers: ProducerState,
+    snapshots: SnapshotFiles,
+    segments: Sequence[Segment],
+    start: int,
+    high_watermark: int,
+) -> None:
+    """Let `producers`, loaded from a snapshot at `start`, wait for the markers below it that lie at
+    or above the high watermark.
+
+    A snapshot tells what is open. A transaction that was ended before it is not, but its marker may
+    still be lost with this replica's end: until it is replicated, readers of committed records must
+    not pass where the transaction began. Usually there is no such marker, and only the heads above
+    the high watermark are read.
+    """
+    heads = _heads(segments, high_watermark, start)
+    if not any(head.is_control for _, _, head in heads):
+        return
+    first = segments[0].base_offset
+    at, entries = snapshots.latest(high_watermark) or (first, [])
+    before = ProducerState()
+    before.load(entries)
+    before.advance(high_watermark)
+    replay_producers(before, segments, max(at, first), start)
+    producers.wait_as(before)
+
+
+def _heads(
+    segments: Sequence[Segment], start: int, end: int
+) -> Iterator[tuple[Segment, int, Batch]]:
+    """Yield the heads of the batches that begin from `start` on and below `end`, with their places.
+
+    Nothing is verified: the caller knows these bytes to be sound.
+    """
     for segment in segments[floor(segments, start) :]:
         if segment.base_offset >= end:
             return
-        file = segment.file()
         position = segment.offset_index.lookup(start).position
-        for head in walk_heads(file, position, segment.size_bytes):
+        for head in walk_heads(segment.file(), position, segment.size_bytes):
             if head.base_offset >= end:
                 return
-            if head.base_offset >= start and head.producer_id >= 0:
-                batch = head
-                if head.is_control:
-                    batch = Batch(file.pread(head.size_bytes, position))
-                placed = PlacedBatch(
-                    batch, batch.base_offset, batch.last_offset, batch.max_timestamp
-                )
-                remember_batch(producers, segment if segment is indexed else None, placed)
+            if head.base_offset >= start:
+                yield segment, position, head
             position += head.size_bytes
 
 

@@ -348,6 +348,11 @@ class ProducerState:
         while unreplicated and unreplicated[0][1] < high_watermark:
             heapq.heappop(unreplicated)
 
+    def wait_as(self, other: "ProducerState") -> None:
+        """Wait for the markers, too, that another state of the same log waits for."""
+        for each in other._unreplicated:
+            heapq.heappush(self._unreplicated, each)
+
     # -- lifetime ------------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> list[int]:
@@ -365,8 +370,8 @@ class ProducerState:
     def clear(self) -> None:
         """Forget everything, because the log was cut: load a snapshot and replay from there.
 
-        A log is cut above its high watermark only, or it is emptied, so no decided transaction
-        below the cut can still wait for replication.
+        What was decided before that snapshot, and waits for replication, is not in it
+        (`producer_replay.recall_unreplicated`).
         """
         self._producers = {}
         self._snapshotted = set()

@@ -75,7 +75,7 @@ def test_after_a_clean_stop_no_batch_below_the_last_index_entry_is_read(
     log.close()
     before = disk.calls
 
-    log, recovered = load(clean=True, recovery_point=60)
+    log, recovered = load(clean=True, recovery_point=60, high_watermark=60)
 
     assert recovered == RecoveryReport()
     assert log.log_end_offset == 60
@@ -346,3 +346,65 @@ def test_any_index_that_was_damaged_while_we_were_away_is_rebuilt(
     assert log.offset_of_max_timestamp().offset >= 0
     assert stored(log) == [0, 1, 2, 3, 4, 5]
     assert log.apply_retention() == 0
+
+
+def ended_above_the_high_watermark(log: PartitionLog, *, commit: bool) -> None:
+    """Write 0, a transaction's record 1, 2 and the marker 3 in a second segment, then 4."""
+    write(log, 1)
+    log.append(
+        sample_batch(b"t", producer_id=1, producer_epoch=0, sequence=0, transactional=True), 0
+    )
+    log.roll()
+    write(log, 1)
+    log.append_marker(1, 0, 0, commit=commit, coordinator_epoch=0)
+    log.flush()
+    write(log, 1)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("high_watermark", [0, 2, 3])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_marker_that_is_not_replicated_is_waited_for_after_a_start(
+    load: Load, disk: CrashDisk, high_watermark: int, commit: bool, clean: bool
+) -> None:
+    log, _ = load()
+    ended_above_the_high_watermark(log, commit=commit)
+    if clean:
+        log.close()
+    else:
+        disk.sync_all()
+        disk.crash(Random(1))
+
+    log, _ = load(clean=clean, recovery_point=5 if clean else 4, high_watermark=high_watermark)
+
+    assert log.last_stable_offset == min(high_watermark, 1)
+    log.set_high_watermark(3)
+    assert log.last_stable_offset == 1
+    log.set_high_watermark(4)
+    assert log.last_stable_offset == 4
+
+
+def test_a_marker_below_the_high_watermark_is_not_waited_for_after_a_start(load: Load) -> None:
+    log, _ = load()
+    ended_above_the_high_watermark(log, commit=True)
+    log.close()
+
+    log, _ = load(clean=True, recovery_point=5, high_watermark=4)
+
+    assert log.last_stable_offset == 4
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_marker_that_is_not_replicated_is_waited_for_after_a_cut(
+    load: Load, commit: bool
+) -> None:
+    log, _ = load()
+    ended_above_the_high_watermark(log, commit=commit)
+    log.set_high_watermark(3)
+    assert log.last_stable_offset == 1
+
+    log.truncate_to(4)
+
+    assert log.last_stable_offset == 1
+    log.set_high_watermark(4)
+    assert log.last_stable_offset == 4
