@@ -276,9 +276,7 @@ class _Loader:
             if segment.base_offset < start and rebuild_if_broken(segment, self._interval_bytes):
                 segment.sync_indexes()
                 self.recovered.rebuilt_indexes += 1
-        recall_unreplicated(
-            self._producers, self._snapshots, self._segments, start, high_watermark
-        )
+        recall_unreplicated(self._producers, self._snapshots, self._segments, start, high_watermark)
 
     def _tail(self, segment: Segment) -> int:
         """Return where the offsets of a sound segment end, near its last index entry."""

@@ -17,6 +17,7 @@ from headrace.gateway.kinesis.operation.dry_run import refuse_dry_run
 from headrace.gateway.kinesis.protocol.timestamp import Timestamp
 from headrace.gateway.kinesis.record.row import StoredRow
 from headrace.gateway.kinesis.service import KinesisService, Request, Response
+from headrace.gateway.kinesis.store.lease import lease_clock
 from headrace.gateway.kinesis.stream.shard import NO_PARTITION, Shard, shard_number
 from headrace.gateway.kinesis.stream.stream_state import StreamState
 from headrace.model.ids import TopicPartition
@@ -173,13 +174,15 @@ def read_shard(
     now_ms = service.now_ms()
     if shard.last is not None and offset >= shard.last:
         return ShardRead(shard, [], shard.last, shard.last, now_ms)
+    if shard.is_open and not wait_ms:
+        service.store.prepare_to_vouch()
     partition = TopicPartition(stream.name, shard.partition)
     try:
         read = service.reader.read(partition, offset, shard.last, limit, wait_ms)
     except ClientError as error:
         raise internal_failure(f"The shard cannot be read: {error}") from error
     if shard.is_open:
-        shard = service.store.vouched_shard(stream, shard.number, read.read_at)
+        shard = service.store.vouched_shard(stream, shard.number, lease_clock())
     return ShardRead(shard, read.rows, read.next_offset, read.end, service.now_ms())
 
 

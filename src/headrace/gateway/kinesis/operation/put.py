@@ -23,6 +23,7 @@ from headrace.gateway.kinesis.operation.dry_run import refuse_dry_run
 from headrace.gateway.kinesis.record.put_queue import PlacedRows
 from headrace.gateway.kinesis.record.row import Row
 from headrace.gateway.kinesis.service import KinesisService, Request, Response
+from headrace.gateway.kinesis.store.lease import lease_clock
 from headrace.gateway.kinesis.stream.hash_key import LARGEST, hash_key
 from headrace.gateway.kinesis.stream.shard import Shard
 from headrace.gateway.kinesis.stream.stream_state import StreamState
@@ -130,6 +131,7 @@ def _apply_limits(service: KinesisService, stream: StreamState, puts: list[_Put]
 
 def _put_once(service: KinesisService, stream: StreamState, puts: list[_Put]) -> list[_Put]:
     """Put records into the shards of this state; return those that came behind an end."""
+    service.store.prepare_to_vouch()
     by_shard: dict[int, list[_Put]] = {}
     for put in puts:
         by_shard.setdefault(stream.shard_for(put.key).number, []).append(put)
@@ -162,7 +164,7 @@ def _shard_to_put_into(
     if shard is not None and not stream.is_closing(number):
         return shard
     try:
-        return service.store.vouched_shard(stream, number, time.monotonic())
+        return service.store.vouched_shard(stream, number, lease_clock())
     except ServiceError as error:
         for put in group:
             put.error = error
@@ -190,7 +192,7 @@ def _confirm(
     if not placed:
         return []
     try:
-        known = service.store.vouched_shard(stream, shard.number, time.monotonic())
+        known = service.store.vouched_shard(stream, shard.number, lease_clock())
     except ServiceError as error:
         for put, _, _ in placed:
             put.error = error

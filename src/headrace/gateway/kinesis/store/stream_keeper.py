@@ -21,12 +21,12 @@ from uuid import UUID
 import structlog
 
 from headrace.client.admin.admin import Admin, ConfigChange, NewTopic
-from headrace.client.error import BrokerError, ClientError
+from headrace.client.error import BrokerError
 from headrace.client.network.metadata import TopicMetadata
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.read.offset_lookup import LATEST, list_offsets
 from headrace.client.settings import ClientSettings
-from headrace.gateway.kinesis.store.lease import CLOSING_SECONDS
+from headrace.gateway.kinesis.store.lease import CLOSING_SECONDS, lease_clock
+from headrace.gateway.kinesis.store.shard_end import shard_ends
 from headrace.gateway.kinesis.store.stream_store import Step, StreamStore
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
 from headrace.model.config_code import ConfigOperation, ConfigResourceType
@@ -94,7 +94,7 @@ class StreamKeeper:
             # Read under the lock: `change` adds what is visible already.
             unsettled = [each for each in self._store.streams.values() if not each.is_settled]
             # After them: a change is seen now at the earliest, however long this thread has waited.
-            now = time.monotonic()
+            now = lease_clock()
             current = {(each.name, each.revision) for each in unsettled}
             self._seen = {key: at for key, at in self._seen.items() if key in current}
             self._own &= current
@@ -118,7 +118,7 @@ class StreamKeeper:
             self._not_before.pop(stream.name, None)
         except Exception as error:  # noqa: BLE001 - a thread that ends would leave all streams
             log.warning("kinesis_stream_unsettled", stream=stream.name, error=repr(error))
-            self._not_before[stream.name] = time.monotonic() + _RETRY_SECONDS
+            self._not_before[stream.name] = lease_clock() + _RETRY_SECONDS
         finally:
             with self._lock:
                 self._busy.discard(stream.name)
@@ -201,13 +201,8 @@ def _reshard(pool: ConnectionPool, stream: StreamState) -> StreamState:
         _raise_unless(error, ErrorCode.invalid_partitions)  # another instance was faster
     closing = [each for each in stream.shards if stream.is_closing(each.number)]
     partitions = {each.number: TopicPartition(stream.name, each.partition) for each in closing}
-    found = list_offsets(pool, dict.fromkeys(partitions.values(), LATEST))
-    ends: dict[int, int] = {}
-    for number, partition in partitions.items():
-        end = found[partition]
-        if isinstance(end, ClientError):
-            raise end
-        ends[number] = end.offset
+    found = shard_ends(pool, stream.name, partitions.values())
+    ends = {number: found[partition] for number, partition in partitions.items()}
     return stream.resharded(ends, time.time_ns() // 1_000_000)
 
 

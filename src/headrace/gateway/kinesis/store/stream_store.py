@@ -18,7 +18,7 @@ from headrace.client.settings import ClientSettings
 from headrace.client.write.writer import Writer
 from headrace.gateway.kinesis.error import internal_failure, not_found
 from headrace.gateway.kinesis.identity.seal import Seal, new_key
-from headrace.gateway.kinesis.store.lease import LEASE_SECONDS
+from headrace.gateway.kinesis.store.lease import LEASE_SECONDS, RENEW_SECONDS, lease_clock
 from headrace.gateway.kinesis.store.stream_tail import StreamTail
 from headrace.gateway.kinesis.store.stream_topic import (
     SEAL_NAME,
@@ -146,6 +146,10 @@ class StreamStore:
         if not self.tail.refresh(_REFRESH_SECONDS):
             raise internal_failure(f"Topic {STREAM_TOPIC} cannot be read to its end.")
 
+    def prepare_to_vouch(self) -> None:
+        """Have the view confirmed while a put or a read is under way, which will need it."""
+        self.tail.want(lease_clock() - RENEW_SECONDS)
+
     def vouched_shard(self, stream: StreamState, number: int, at: float) -> Shard:
         """Return a shard as it was at a moment, or later, according to a fresh view.
 
@@ -153,7 +157,7 @@ class StreamStore:
         its partition at that moment lies before its end, wherever that will be.
 
         Args:
-            at: monotonic seconds, not in the future.
+            at: a moment of `lease_clock`, not in the future.
 
         Raises:
             ServiceError: the stream is gone, or the view cannot be confirmed.
@@ -162,6 +166,7 @@ class StreamStore:
             return stream.shards[number]
         deadline = time.monotonic() + _VOUCH_SECONDS
         while True:
+            self.tail.want(at - RENEW_SECONDS)
             confirmed_at = self.tail.confirmed_at
             known = self.streams.get(stream.name)
             if at < confirmed_at + LEASE_SECONDS:
