@@ -12,7 +12,7 @@ takes `confirmed_at` first.
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -69,6 +69,7 @@ class StreamTail:
         self.confirmed_at = float("-inf")
         self._offset = 0
         self._changed = threading.Condition()
+        self._listeners: list[Callable[[], object]] = []
         self._stopping = False
         self._failing = False
         self._thread = threading.Thread(target=self._run, name="kinesis-tail", daemon=True)
@@ -87,10 +88,16 @@ class StreamTail:
         """Have the view confirmed for this moment of `lease_clock`, in the background."""
         self._leases.want(at)
 
+    def listen(self, listener: Callable[[], object]) -> None:
+        """Call this after every confirmation or change; it must neither wait nor raise."""
+        self._listeners.append(listener)
+
     def wake(self) -> None:
         """End every `wait`."""
         with self._changed:
             self._changed.notify_all()
+        for each in self._listeners:
+            each()
 
     def wait(self, seconds: float) -> None:
         """Wait for the next confirmation or change."""
@@ -168,9 +175,8 @@ class StreamTail:
             else:
                 self._apply_record(streams, name, value)
         self.streams = streams
-        with self._changed:
-            self.confirmed_at = confirmed_at
-            self._changed.notify_all()
+        self.confirmed_at = confirmed_at
+        self.wake()
 
     def _apply_record(
         self, streams: dict[str, StreamState], name: str, value: bytes | None
