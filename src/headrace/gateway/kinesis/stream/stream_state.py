@@ -79,6 +79,7 @@ class StreamState:
     """A stream.
 
     Attributes:
+        begun: the revision that began what is left to do; changes of tags leave it as it is.
         topic_id: of its topic, in hex digits; empty until that is created.
         plain: a Kafka topic that is only shown as a stream: it has no record of its own.
     """
@@ -94,6 +95,7 @@ class StreamState:
     tags: dict[str, str] = field(default_factory=dict)
     consumers: tuple[Consumer, ...] = ()
     revision: int = 1
+    begun: int = 1
     topic_id: str = ""
     plain: bool = False
 
@@ -128,8 +130,10 @@ class StreamState:
         return next(each for each in self.shards if each.is_open and key in each.keys)
 
     def changed(self, **changes: Any) -> "StreamState":
-        """Return the next revision."""
-        return replace(self, revision=self.revision + 1, **changes)
+        """Return the next revision. One that sets the status begins or ends something."""
+        revision = self.revision + 1
+        begun = revision if "status" in changes else self.begun
+        return replace(self, revision=revision, begun=begun, **changes)
 
     def announced(self, reshard: Reshard) -> "StreamState":
         """Return the state in which a reshard has begun."""
@@ -153,6 +157,10 @@ class StreamState:
             shards.append(replace(each, last=0, closed_ms=now_ms) if is_passing else each)
         return self.changed(status=StreamStatus.ACTIVE, pending=None, shards=tuple(shards))
 
+    def without_reshard(self) -> "StreamState":
+        """Return the state in which the announced reshard is given up."""
+        return self.changed(status=StreamStatus.ACTIVE, pending=None)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
@@ -170,6 +178,7 @@ class StreamState:
                 for each in self.consumers
             ],
             "revision": self.revision,
+            "begun": self.begun,
             "topic_id": self.topic_id,
         }
 
@@ -195,6 +204,7 @@ class StreamState:
             tags=raw["tags"],
             consumers=tuple(Consumer(**each) for each in raw["consumers"]),
             revision=raw["revision"],
+            begun=raw.get("begun", raw["revision"]),
             topic_id=raw["topic_id"],
         )
 
