@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from headrace.groups.effect import Delivery, GroupEffects
 from headrace.groups.error import GroupError
+from headrace.model.error import HeadraceError
 
 
 class _Pending(NamedTuple):
@@ -31,6 +32,7 @@ class DelayedReplies:
 
     Args:
         when_safe: returns a future that is done when the records below an offset are safe.
+        safe_offset: returns below which offset they are now.
         release: hands out replies.
         on_failure: called once when a wait has failed.
 
@@ -44,6 +46,7 @@ class DelayedReplies:
         "_on_failure",
         "_pending",
         "_release",
+        "_safe_offset",
         "_timeout_seconds",
         "_timer",
         "_under_way",
@@ -56,12 +59,14 @@ class DelayedReplies:
         loop: asyncio.AbstractEventLoop,
         timeout_seconds: float,
         when_safe: Callable[[int], "asyncio.Future[object]"],
+        safe_offset: Callable[[], int],
         release: Callable[[GroupEffects], None],
         on_failure: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._timeout_seconds = timeout_seconds
         self._when_safe = when_safe
+        self._safe_offset = safe_offset
         self._release = release
         self._on_failure = on_failure
         self._pending: list[_Pending] = []  # by `end`
@@ -75,6 +80,9 @@ class DelayedReplies:
 
     def add(self, end: int, effects: GroupEffects) -> None:
         """Release replies now, if the records below `end` are safe, or when they are."""
+        if self._closed:
+            self._release(_with_error(effects, GroupError.NOT_COORDINATOR))
+            return
         if self.safe_end >= end:
             self._release(effects)
             return
@@ -99,7 +107,6 @@ class DelayedReplies:
     def _ask(self) -> None:
         if self._under_way or not self._pending:
             return
-        self._under_way = True
         end = self._pending[0].end
 
         def done(future: "asyncio.Future[object]") -> None:
@@ -111,7 +118,8 @@ class DelayedReplies:
                 self.close()
                 self._on_failure()
                 return
-            self.safe_end = max(self.safe_end, end)
+            # One sync, or one fetch of a follower, made more safe than was asked for.
+            self.safe_end = max(self.safe_end, end, self._safe_offset())
             count = bisect_right(self._pending, self.safe_end, key=_end_of)
             safe = self._pending[:count]
             del self._pending[:count]
@@ -119,7 +127,13 @@ class DelayedReplies:
                 self._release(each.effects)
             self._ask()
 
-        self._when_safe(end).add_done_callback(done)
+        try:
+            wait = self._when_safe(end)
+        except HeadraceError:  # the broker stops
+            self.close()
+            return
+        self._under_way = True
+        wait.add_done_callback(done)
 
     def _end_overdue(self) -> None:
         """Answer those whose time is over (rule 2)."""

@@ -171,6 +171,7 @@ class GroupCoordinator:
             self._broker.loop,
             self._config.offsets_commit_timeout_ms / 1000,
             partial(self._broker.when_safe, partition),
+            lambda: partition.safe_offset,
             self._release,
             partial(self._wait_failed, partition),
         )

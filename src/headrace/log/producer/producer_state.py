@@ -383,16 +383,19 @@ class ProducerState:
     def expire(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> list[int]:
         """Forget the producers that were idle for `producer.id.expiration.ms`; return which.
 
-        Forgets no producer while a marker is unreplicated: `has_markers`, asked after a start from
-        a later snapshot, must still find its producer.
+        While a marker is unreplicated, keeps one producer that ever ended a transaction:
+        `has_markers`, asked after a start from a later snapshot, must still find one.
         """
-        if self._unstable.unreplicated:
-            return []
         gone = [
             producer_id
             for producer_id, entry in self._producers.items()
             if entry.expired(now_ms, expiration_ms)
         ]
+        if self._unstable.unreplicated:
+            enders = {each for each in gone if self._producers[each].coordinator_epoch >= 0}
+            left = self._producers.keys() - gone
+            if enders and not any(self._producers[each].coordinator_epoch >= 0 for each in left):
+                gone.remove(max(enders))
         for producer_id in gone:
             del self._producers[producer_id]
             self._snapshotted.discard(producer_id)
