@@ -16,6 +16,8 @@ from headrace.model.error import ConfigError
 app = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup_mode=None)
 key_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(key_app, name="key", help="Manage access keys.")
+encryption_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+app.add_typer(encryption_app, name="encryption-key", help="Manage keys for records at rest.")
 app.add_typer(stream_app, name="stream", help="List, describe, split and merge streams.")
 
 _EXAMPLES = """
@@ -28,6 +30,10 @@ Examples:
   headrace kinesis key add AKIDCLICKS --keys keys.txt          prints the secret
 
   headrace kinesis --keys keys.txt --listen 0.0.0.0:4567
+
+  headrace kinesis encryption-key add alias/clicks --encryption-keys master.txt
+
+  headrace kinesis --encryption-keys master.txt     for StartStreamEncryption with alias/clicks
 
   headrace kinesis --expose 'clicks*'               show plain topics as streams
 
@@ -45,6 +51,10 @@ def kinesis(
     ] = "127.0.0.1:4567",
     keys: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Access keys; else any signature passes.")
+    ] = None,
+    encryption_keys: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Master keys; else streams cannot be encrypted."),
     ] = None,
     tls_certificate: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Serve TLS with this PEM certificate.")
@@ -71,6 +81,7 @@ def kinesis(
         return
     try:
         from headrace.gateway.kinesis.access.access_keys import read_access_keys
+        from headrace.gateway.kinesis.encryption.key_file import read_master_keys
         from headrace.gateway.kinesis.identity.account import Account
         from headrace.gateway.kinesis.server import KinesisServer
         from headrace.gateway.kinesis.settings import KinesisSettings
@@ -91,6 +102,7 @@ def kinesis(
             listen=parse_listen_address(listen, "--listen"),
             account=Account(account, region),
             keys={} if keys is None else read_access_keys(keys),
+            master_keys={} if encryption_keys is None else read_master_keys(encryption_keys),
             expose=tuple(expose or ()),
             limits=limits,
             certificate=tls_certificate,
@@ -112,3 +124,15 @@ def add_key(
     secret = add_access_key(keys, name)
     print(f"AWS_ACCESS_KEY_ID={name}")
     print(f"AWS_SECRET_ACCESS_KEY={secret}")
+
+
+@encryption_app.command("add")
+def add_encryption_key(
+    name: Annotated[str, typer.Argument(metavar="KEY-ID")],
+    encryption_keys: Annotated[Path, typer.Option(metavar="FILE", help="The file of keys.")],
+) -> None:
+    """Add a master key such as alias/clicks. Who loses the file loses all encrypted records."""
+    from headrace.gateway.kinesis.encryption.key_file import add_master_key
+
+    add_master_key(encryption_keys, name)
+    print(f"{name} is in {encryption_keys}: give this file to every gateway, and keep a copy.")

@@ -1,22 +1,28 @@
 """What all operations share: the streams, the log, the limits and the clock."""
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from headrace.gateway.kinesis.error import invalid_argument, not_found
 from headrace.gateway.kinesis.identity.account import consumer_of_arn, stream_of_arn
 from headrace.gateway.kinesis.limit.shard_limits import ShardLimits
 from headrace.gateway.kinesis.record.plain_topics import PlainTopics
+from headrace.gateway.kinesis.record.row import StoredRow
 from headrace.gateway.kinesis.record.shard_reader import ShardReader
 from headrace.gateway.kinesis.record.shard_writer import ShardWriter
+from headrace.gateway.kinesis.scaler import Scaler
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.gateway.kinesis.store.stream_keeper import StreamKeeper
 from headrace.gateway.kinesis.store.stream_store import StreamStore
+from headrace.gateway.kinesis.store.stream_topic import ACCOUNT_NAME
+from headrace.gateway.kinesis.stream.billing_commitment import BillingCommitment
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
+from headrace.gateway.kinesis.stream_cipher import StreamCiphers
 
 Request = dict[str, Any]
 Response = dict[str, Any]
+_REFRESH_SECONDS: Final = 5.0
 Operation = Callable[["KinesisService", Request], Response]
 
 
@@ -34,6 +40,10 @@ class KinesisService:
         self.reader = ShardReader(settings.client)
         self.limits = ShardLimits(enabled=settings.limits)
         self.plain = PlainTopics(settings.client, settings.expose)
+        self.ciphers = StreamCiphers(settings.master_keys)
+        self.scaling = settings.scaling
+        self._scaler = Scaler(settings.scaling, self.store, self.keeper, self.reader)
+        self.demand = self._scaler.demand
 
     def start(self) -> None:
         """Read the streams and begin to serve.
@@ -45,9 +55,11 @@ class KinesisService:
         _ = self.store.seal
         self.keeper.start()
         self.writer.start()
+        self._scaler.start()
 
     def stop(self) -> None:
         """End. No operation may run any more."""
+        self._scaler.stop()
         self.writer.stop()
         self.reader.close()
         self.keeper.stop()
@@ -55,6 +67,10 @@ class KinesisService:
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    @property
+    def billing_commitment(self) -> BillingCommitment:
+        return BillingCommitment.from_json(self.store.documents.get(ACCOUNT_NAME))
 
     def stream_name(self, request: Request) -> str:
         """Return the name in StreamName, StreamARN, ResourceARN or ConsumerARN.
@@ -94,6 +110,20 @@ class KinesisService:
         if stream.status not in (StreamStatus.ACTIVE, StreamStatus.UPDATING):
             raise self.no_stream(stream.name)
         return stream
+
+    def opened(self, stream: StreamState, rows: Sequence[StoredRow]) -> list[StoredRow]:
+        """Return rows of a stream with their data, decrypted if they are encrypted.
+
+        Raises:
+            ServiceError: this gateway lacks the key.
+        """
+        if stream.plain:
+            return list(rows)
+        return self.ciphers.opened(
+            rows,
+            lambda: self.store.streams.get(stream.name, stream),
+            lambda: self.store.tail.refresh(_REFRESH_SECONDS),
+        )
 
     def no_stream(self, name: str) -> Exception:
         return not_found(f"Stream {name} under account {self.account.id} not found.")

@@ -180,7 +180,8 @@ def read_shard(
         raise internal_failure(f"The shard cannot be read: {error}") from error
     if shard.is_open:
         shard = service.store.vouched_shard(stream, shard.number, read.read_at)
-    return ShardRead(shard, read.rows, read.next_offset, read.end, service.now_ms())
+    rows = service.opened(stream, read.rows)
+    return ShardRead(shard, rows, read.next_offset, read.end, service.now_ms())
 
 
 def record_fields(shard: Shard, row: StoredRow) -> dict[str, Any]:
@@ -192,7 +193,7 @@ def record_fields(shard: Shard, row: StoredRow) -> dict[str, Any]:
         "SequenceNumber": shard.sequence_number(row.offset, row.time_ms),
         "ApproximateArrivalTimestamp": Timestamp(max(0, row.time_ms)),
         "Data": row.value,
-        "EncryptionType": "NONE",
+        "EncryptionType": "KMS" if row.is_encrypted else "NONE",
     }
     if row.key is not None:
         fields["PartitionKey"] = row.key.decode("utf-8", "replace")

@@ -5,7 +5,17 @@ An operation of the model that is not in the table is answered with an error tha
 
 from typing import Final
 
-from headrace.gateway.kinesis.operation import consumer, get, put, shard, stream, tag
+from headrace.gateway.kinesis.operation import (
+    account_setting,
+    capacity,
+    consumer,
+    encryption,
+    get,
+    put,
+    shard,
+    stream,
+    tag,
+)
 from headrace.gateway.kinesis.service import Operation
 
 OPERATIONS: Final[dict[str, Operation]] = {
@@ -14,6 +24,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "DecreaseStreamRetentionPeriod": stream.decrease_retention,
     "DeleteStream": stream.delete_stream,
     "DeregisterStreamConsumer": consumer.deregister_consumer,
+    "DescribeAccountSettings": account_setting.describe_account_settings,
     "DescribeLimits": stream.describe_limits,
     "DescribeStream": stream.describe_stream,
     "DescribeStreamConsumer": consumer.describe_consumer,
@@ -32,10 +43,16 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "RegisterStreamConsumer": consumer.register_consumer,
     "RemoveTagsFromStream": tag.remove_tags,
     "SplitShard": shard.split_shard,
+    "StartStreamEncryption": encryption.start_encryption,
+    "StopStreamEncryption": encryption.stop_encryption,
     "TagResource": tag.add_tags,
     "UntagResource": tag.remove_tags,
+    "UpdateAccountSettings": account_setting.update_account_settings,
     "UpdateMaxRecordSize": stream.update_max_record_size,
     "UpdateShardCount": shard.update_shard_count,
+    "UpdateStreamMode": capacity.update_stream_mode,
+    "UpdateStreamRecordDistributionStrategy": capacity.update_distribution,
+    "UpdateStreamWarmThroughput": capacity.update_warm_throughput,
 }
 
 SUBSCRIBE: Final = "SubscribeToShard"

@@ -14,11 +14,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from headrace.gateway.kinesis.stream.data_key import DataKey
 from headrace.gateway.kinesis.stream.hash_key import uniform_ranges
 from headrace.gateway.kinesis.stream.shard import NO_PARTITION, Shard
 
 FORMAT: Final = 1
 """Of the record's JSON. A reader refuses a greater one: it would misread the shards."""
+
+GUARDED_FORMAT: Final = 2
+"""Of an encrypted stream. A gateway that does not know of it must not serve it: it would write
+plain records, and return encrypted ones."""
 
 DEFAULT_RETENTION_HOURS: Final = 24
 DEFAULT_RECORD_KIB: Final = 1024
@@ -39,6 +44,13 @@ class StreamMode(StrEnum):
 
     PROVISIONED = "PROVISIONED"
     ON_DEMAND = "ON_DEMAND"
+
+
+class Distribution(StrEnum):
+    """What chooses the shard of a record: its partition key, or the service."""
+
+    USER_PARTITION_KEY = "USER_PARTITION_KEY"
+    AUTO = "AUTO"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,7 @@ class StreamState:
     """A stream.
 
     Attributes:
+        warm_mibps: what an on-demand stream must always be able to take, in MiB per second.
         topic_id: of its topic, in hex digits; empty until that is created.
         plain: a Kafka topic that is only shown as a stream: it has no record of its own.
     """
@@ -87,12 +100,15 @@ class StreamState:
     created_ms: int
     status: StreamStatus
     mode: StreamMode = StreamMode.PROVISIONED
+    distribution: Distribution = Distribution.USER_PARTITION_KEY
+    warm_mibps: int = 0
     retention_hours: int = DEFAULT_RETENTION_HOURS
     max_record_kib: int = DEFAULT_RECORD_KIB
     shards: tuple[Shard, ...]
     pending: Reshard | None = None
     tags: dict[str, str] = field(default_factory=dict)
     consumers: tuple[Consumer, ...] = ()
+    data_keys: tuple[DataKey, ...] = ()
     revision: int = 1
     topic_id: str = ""
     plain: bool = False
@@ -107,6 +123,16 @@ class StreamState:
         """How many partitions the topic needs, those of the announced shards included."""
         opening = () if self.pending is None else self.pending.opening
         return 1 + max(each.partition for each in (*self.shards, *opening))
+
+    @property
+    def data_key(self) -> DataKey | None:
+        """What new records are encrypted with, or None if they are plain."""
+        return next((each for each in self.data_keys if each.retired_ms is None), None)
+
+    @property
+    def least_shards(self) -> int:
+        """How many open shards an on-demand stream keeps: a shard takes 1 MiB per second."""
+        return max(ON_DEMAND_SHARDS, self.warm_mibps)
 
     @property
     def is_settled(self) -> bool:
@@ -155,11 +181,13 @@ class StreamState:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": GUARDED_FORMAT if self.data_keys else FORMAT,
             "name": self.name,
             "created_ms": self.created_ms,
             "status": self.status,
             "mode": self.mode,
+            "distribution": self.distribution,
+            "warm_mibps": self.warm_mibps,
             "retention_hours": self.retention_hours,
             "max_record_kib": self.max_record_kib,
             "shards": [each.as_json() for each in self.shards],
@@ -169,6 +197,7 @@ class StreamState:
                 {"name": each.name, "created_ms": each.created_ms, "tags": each.tags}
                 for each in self.consumers
             ],
+            "data_keys": [each.as_json() for each in self.data_keys],
             "revision": self.revision,
             "topic_id": self.topic_id,
         }
@@ -180,7 +209,7 @@ class StreamState:
         Raises:
             ValueError: a newer format, or something else.
         """
-        if raw.get("format") != FORMAT:
+        if raw.get("format") not in (FORMAT, GUARDED_FORMAT):
             raise ValueError(f"format {raw.get('format')!r} of a stream is not known here")
         pending = raw["pending"]
         return cls(
@@ -188,12 +217,15 @@ class StreamState:
             created_ms=raw["created_ms"],
             status=StreamStatus(raw["status"]),
             mode=StreamMode(raw["mode"]),
+            distribution=Distribution(raw.get("distribution", "USER_PARTITION_KEY")),
+            warm_mibps=raw.get("warm_mibps", 0),
             retention_hours=raw["retention_hours"],
             max_record_kib=raw["max_record_kib"],
             shards=tuple(map(Shard.from_json, raw["shards"])),
             pending=None if pending is None else Reshard.from_json(pending),
             tags=raw["tags"],
             consumers=tuple(Consumer(**each) for each in raw["consumers"]),
+            data_keys=tuple(map(DataKey.from_json, raw.get("data_keys", ()))),
             revision=raw["revision"],
             topic_id=raw["topic_id"],
         )
