@@ -29,6 +29,8 @@ Examples:
 
   headrace kinesis key add AKIDCLICKS --keys keys.txt          prints the secret
 
+  headrace kinesis key add AKIDBOB --keys keys.txt --principal arn:aws:iam::111122223333:user/bob
+
   headrace kinesis --keys keys.txt --listen 0.0.0.0:4567
 
   headrace kinesis encryption-key add alias/clicks --encryption-keys master.txt
@@ -71,6 +73,10 @@ def kinesis(
     limits: Annotated[
         bool, typer.Option("--limits/--no-limits", help="Apply the service's limits per shard.")
     ] = True,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Serve shard-level metrics to Prometheus here."),
+    ] = None,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
     log_level: LogLevelOption = "info",
@@ -96,15 +102,18 @@ def kinesis(
     configure_logging(log_level, log_format)
     with connect(brokers, setting) as pool:
         client = pool.settings
+    known = {} if keys is None else read_access_keys(keys)
     server = KinesisServer(
         KinesisSettings(
             client=client,
             listen=parse_listen_address(listen, "--listen"),
             account=Account(account, region),
-            keys={} if keys is None else read_access_keys(keys),
+            keys={name: each.secret for name, each in known.items()},
+            principals={name: each.principal for name, each in known.items() if each.principal},
             master_keys={} if encryption_keys is None else read_master_keys(encryption_keys),
             expose=tuple(expose or ()),
             limits=limits,
+            metrics=None if metrics is None else parse_listen_address(metrics, "--metrics"),
             certificate=tls_certificate,
             certificate_key=tls_key,
         )
@@ -117,11 +126,15 @@ def kinesis(
 def add_key(
     name: Annotated[str, typer.Argument(metavar="ACCESS-KEY-ID")],
     keys: Annotated[Path, typer.Option(metavar="FILE", help="The file of access keys.")],
+    principal: Annotated[
+        str,
+        typer.Option(metavar="ARN", help="A user of another account; resource policies name it."),
+    ] = "",
 ) -> None:
     """Add an access key, or give it a new secret. Running gateways read the file at their start."""
     from headrace.gateway.kinesis.access.access_keys import add_access_key
 
-    secret = add_access_key(keys, name)
+    secret = add_access_key(keys, name, principal)
     print(f"AWS_ACCESS_KEY_ID={name}")
     print(f"AWS_SECRET_ACCESS_KEY={secret}")
 

@@ -20,6 +20,7 @@ import structlog
 
 from headrace.client.error import ClientError
 from headrace.gateway.kinesis.access.signature import SignedRequest, verify
+from headrace.gateway.kinesis.authorization import authorize
 from headrace.gateway.kinesis.error import (
     ServiceError,
     internal_failure,
@@ -196,11 +197,11 @@ class KinesisApp:
         """Serve one request; in a thread."""
         headers = request.headers
         try:
-            if self._keys:
-                verify(request, self._keys, time.time())
+            access_key = verify(request, self._keys, time.time()) if self._keys else None
             is_cbor = _is_cbor(headers)
             raw = read_cbor(request.body) if is_cbor else read_json(request.body)
             members = check_input(service_model().operations[operation], raw)
+            authorize(self.service, access_key, operation, members)
             if operation == SUBSCRIBE:
                 return self._subscriptions.open(self.service, members)
             serve = OPERATIONS.get(operation)

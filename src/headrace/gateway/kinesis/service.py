@@ -4,9 +4,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import structlog
+
+from headrace.gateway.kinesis.access.policy import Principal
 from headrace.gateway.kinesis.error import invalid_argument, not_found
 from headrace.gateway.kinesis.identity.account import consumer_of_arn, stream_of_arn
 from headrace.gateway.kinesis.limit.shard_limits import ShardLimits
+from headrace.gateway.kinesis.limit.shard_metrics import ShardMetrics
+from headrace.gateway.kinesis.metrics_server import MetricsServer
 from headrace.gateway.kinesis.record.plain_topics import PlainTopics
 from headrace.gateway.kinesis.record.row import StoredRow
 from headrace.gateway.kinesis.record.shard_reader import ShardReader
@@ -19,6 +24,8 @@ from headrace.gateway.kinesis.store.stream_topic import ACCOUNT_NAME
 from headrace.gateway.kinesis.stream.billing_commitment import BillingCommitment
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
 from headrace.gateway.kinesis.stream_cipher import StreamCiphers
+
+log = structlog.get_logger()
 
 Request = dict[str, Any]
 Response = dict[str, Any]
@@ -34,12 +41,19 @@ class KinesisService:
 
     def __init__(self, settings: KinesisSettings) -> None:
         self.account = settings.account
+        self._principals = settings.principals
         self.store = StreamStore(settings.client)
         self.keeper = StreamKeeper(settings.client, self.store)
         self.writer = ShardWriter(settings.client)
         self.reader = ShardReader(settings.client)
         self.limits = ShardLimits(enabled=settings.limits)
         self.plain = PlainTopics(settings.client, settings.expose)
+        self.metrics = ShardMetrics()
+        self._metrics_server = (
+            None
+            if settings.metrics is None
+            else MetricsServer(settings.metrics, lambda: self.metrics.readings(self._enabled))
+        )
         self.ciphers = StreamCiphers(settings.master_keys)
         self.scaling = settings.scaling
         self._scaler = Scaler(settings.scaling, self.store, self.keeper, self.reader)
@@ -56,9 +70,14 @@ class KinesisService:
         self.keeper.start()
         self.writer.start()
         self._scaler.start()
+        if self._metrics_server is not None:
+            self._metrics_server.start()
+            log.info("kinesis_metrics_served", url=self._metrics_server.url)
 
     def stop(self) -> None:
         """End. No operation may run any more."""
+        if self._metrics_server is not None:
+            self._metrics_server.close()
         self._scaler.stop()
         self.writer.stop()
         self.reader.close()
@@ -68,9 +87,25 @@ class KinesisService:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    def _enabled(self, name: str) -> tuple[str, ...]:
+        stream = self.store.streams.get(name)
+        return () if stream is None else stream.metrics
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where Prometheus finds the figures, if anywhere."""
+        return None if self._metrics_server is None else self._metrics_server.url
+
     @property
     def billing_commitment(self) -> BillingCommitment:
         return BillingCommitment.from_json(self.store.documents.get(ACCOUNT_NAME))
+
+    def principal(self, access_key: str | None) -> Principal:
+        """Return who an access key is; without keys, everyone is the account's owner."""
+        own = f"arn:aws:iam::{self.account.id}"
+        if access_key is None:
+            return Principal(f"{own}:root")
+        return Principal(self._principals.get(access_key, f"{own}:user/{access_key}"))
 
     def stream_name(self, request: Request) -> str:
         """Return the name in StreamName, StreamARN, ResourceARN or ConsumerARN.

@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.gateway.kinesis.access.access_keys import add_access_key, read_access_keys
+from headrace.gateway.kinesis.access.access_keys import (
+    AccessKey,
+    add_access_key,
+    read_access_keys,
+)
 from headrace.model.error import ConfigError
 
 
@@ -15,7 +19,10 @@ def test_an_added_key_is_read_and_only_its_owner_can_read_the_file(tmp_path: Pat
     second = add_access_key(path, "AKIDTWO")
     again = add_access_key(path, "AKIDONE")
 
-    assert read_access_keys(path) == {"AKIDONE": again, "AKIDTWO": second}
+    assert read_access_keys(path) == {
+        "AKIDONE": AccessKey(again),
+        "AKIDTWO": AccessKey(second),
+    }
     assert len({first, second, again}) == 3
     assert path.stat().st_mode & 0o777 == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["keys"]
@@ -51,4 +58,16 @@ def test_a_key_is_added_to_an_empty_file(tmp_path: Path) -> None:
 
     secret = add_access_key(path, "AKIDONE")
 
-    assert read_access_keys(path) == {"AKIDONE": secret}
+    assert read_access_keys(path) == {"AKIDONE": AccessKey(secret)}
+
+
+def test_a_key_of_another_account_stays_one(tmp_path: Path) -> None:
+    path, bob = tmp_path / "keys", "arn:aws:iam::111122223333:user/bob"
+    add_access_key(path, "AKIDONE")
+    add_access_key(path, "AKIDBOB", bob)
+    secret = add_access_key(path, "AKIDBOB")
+
+    assert read_access_keys(path)["AKIDBOB"] == AccessKey(secret, bob)
+    assert read_access_keys(path)["AKIDONE"].principal == ""
+    with pytest.raises(ConfigError, match="no ARN of a user"):
+        add_access_key(path, "AKIDEVE", "eve")

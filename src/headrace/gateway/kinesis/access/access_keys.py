@@ -1,4 +1,7 @@
-"""The file of access keys: one `access key id`, one space, one `secret` per line."""
+"""The file of access keys: one `access key id`, one space, one `secret` per line.
+
+A key of another account has a third word, the ARN of its user. It may do what policies allow.
+"""
 
 import os
 import re
@@ -6,16 +9,26 @@ import secrets
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.model.error import ConfigError
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{3,128}")
 _SECRET: Final = re.compile(r"[\x21-\x7e]{8,128}")
+_PRINCIPAL: Final = re.compile(
+    r"arn:aws[a-z-]*:iam::\d{12}:(?:user|role)/[\w+=,.@/-]{1,128}", re.ASCII
+)
 
 
-def read_access_keys(path: Path) -> dict[str, str]:
-    """Return secrets by access key id.
+class AccessKey(NamedTuple):
+    """A secret, and the ARN of whoever has it, empty for the own account."""
+
+    secret: str
+    principal: str = ""
+
+
+def read_access_keys(path: Path) -> dict[str, AccessKey]:
+    """Return keys by access key id.
 
     Raises:
         ConfigError: the file cannot be read, has no key, or a line is wrong. The message holds no
@@ -25,15 +38,20 @@ def read_access_keys(path: Path) -> dict[str, str]:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the access keys in {path} cannot be read: {error}") from error
-    keys: dict[str, str] = {}
+    keys: dict[str, AccessKey] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text.startswith("#"):
             continue
-        name, _, secret = text.partition(" ")
-        if not _ID.fullmatch(name) or not _SECRET.fullmatch(secret.strip()):
+        name, secret, principal = (*text.split(maxsplit=2), "", "")[:3]
+        if not _ID.fullmatch(name) or not _SECRET.fullmatch(secret):
             raise ConfigError(f"{path}, line {number}: write an access key id, a space, a secret")
-        keys[name] = secret.strip()
+        if principal and not _PRINCIPAL.fullmatch(principal):
+            raise ConfigError(
+                f"{path}, line {number}: the third word must be the ARN of a user, such as "
+                "arn:aws:iam::111122223333:user/bob"
+            )
+        keys[name] = AccessKey(secret, principal)
     if not keys:
         raise ConfigError(
             f"{path} has no access key, and without one every signature would be accepted: write"
@@ -42,10 +60,14 @@ def read_access_keys(path: Path) -> dict[str, str]:
     return keys
 
 
-def add_access_key(path: Path, name: str) -> str:
+def add_access_key(path: Path, name: str, principal: str = "") -> str:
     """Add a key to the file, or replace its secret; return the new secret.
 
     Crash: the file is replaced in one step. Only its owner can read it.
+
+    Args:
+        principal: the ARN of a user of another account; empty for the own one, or for what a key
+            that is there already has: a new secret must not make its user an owner.
 
     Raises:
         ConfigError: the name is no access key id, or the file cannot be read or written.
@@ -54,14 +76,20 @@ def add_access_key(path: Path, name: str) -> str:
         raise ConfigError(
             f"{name!r} is no access key id: it has 3 to 128 letters, digits, hyphens, underscores"
         )
+    if principal and not _PRINCIPAL.fullmatch(principal):
+        raise ConfigError(
+            f"{principal!r} is no ARN of a user: write one such as "
+            "arn:aws:iam::111122223333:user/bob"
+        )
     keys = read_access_keys(path) if path.exists() and path.read_bytes().strip() else {}
-    keys[name] = secrets.token_urlsafe(30)
+    principal = principal or keys.get(name, AccessKey("")).principal
+    keys[name] = AccessKey(secrets.token_urlsafe(30), principal)
     _write(path, keys)
-    return keys[name]
+    return keys[name].secret
 
 
-def _write(path: Path, keys: Mapping[str, str]) -> None:
-    text = "".join(f"{name} {secret}\n" for name, secret in keys.items())
+def _write(path: Path, keys: Mapping[str, AccessKey]) -> None:
+    text = "".join(f"{' '.join((name, *key)).strip()}\n" for name, key in keys.items())
     try:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(descriptor, "w") as file:  # mkstemp: mode 600

@@ -121,6 +121,8 @@ def get_records(service: KinesisService, request: Request) -> Response:
         raise service.no_stream(stream.name)
     refuse_dry_run(request)
     if not service.limits.allows_read(stream.name, shard.number, time.monotonic()):
+        refused = {"ReadProvisionedThroughputExceeded": 1.0}
+        service.metrics.count(stream.metrics, stream.name, shard.id, refused)
         raise throughput_exceeded(
             f"Rate exceeded for shard {shard.id} in stream {stream.name} under account "
             f"{service.account.id}."
@@ -181,7 +183,22 @@ def read_shard(
     if shard.is_open:
         shard = service.store.vouched_shard(stream, shard.number, read.read_at)
     rows = service.opened(stream, read.rows)
-    return ShardRead(shard, rows, read.next_offset, read.end, service.now_ms())
+    found = ShardRead(shard, rows, read.next_offset, read.end, service.now_ms())
+    _count(service, stream, found)
+    return found
+
+
+def _count(service: KinesisService, stream: StreamState, read: ShardRead) -> None:
+    """Count a read for enhanced monitoring, as the stream's settings are by now."""
+    enabled = service.store.streams.get(stream.name, stream).metrics
+    if enabled:
+        size = sum(len(each.value) + len(each.key or b"") for each in read.rows)
+        outgoing = {
+            "OutgoingBytes": float(size),
+            "OutgoingRecords": float(len(read.rows)),
+            "IteratorAgeMilliseconds": float(read.behind_ms),
+        }
+        service.metrics.count(enabled, stream.name, read.shard.id, outgoing)
 
 
 def record_fields(shard: Shard, row: StoredRow) -> dict[str, Any]:

@@ -143,6 +143,8 @@ def _apply_limits(service: KinesisService, stream: StreamState, puts: list[_Put]
                 f"Rate exceeded for shard {shard.id} in stream {stream.name} under account "
                 f"{service.account.id}."
             )
+            refused = {"WriteProvisionedThroughputExceeded": 1.0}
+            service.metrics.count(stream.metrics, stream.name, shard.id, refused)
 
 
 def _put_once(service: KinesisService, stream: StreamState, puts: list[_Put]) -> list[_Put]:
@@ -213,11 +215,15 @@ def _confirm(
             put.error = error
         return []
     again = []
+    size = 0
     for put, offset, time_ms in placed:
         if known.last is None or offset < known.last:
             put.placed = (known, offset, time_ms)
+            size += len(put.row.value) + len(put.row.key or b"")
         else:
             again.append(put)
+    incoming = {"IncomingBytes": float(size), "IncomingRecords": float(len(placed) - len(again))}
+    service.metrics.count(stream.metrics, stream.name, shard.id, incoming)
     return again
 
 

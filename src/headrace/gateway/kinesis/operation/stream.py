@@ -281,7 +281,7 @@ def _fields(service: KinesisService, stream: StreamState) -> dict[str, Any]:
     fields = {
         **_summary(service, stream),
         "RetentionPeriodHours": stream.retention_hours,
-        "EnhancedMonitoring": [{"ShardLevelMetrics": []}],
+        "EnhancedMonitoring": [{"ShardLevelMetrics": list(stream.metrics)}],
         "EncryptionType": "NONE" if stream.data_key is None else "KMS",
     }
     if stream.data_key is not None:

@@ -22,8 +22,8 @@ FORMAT: Final = 1
 """Of the record's JSON. A reader refuses a greater one: it would misread the shards."""
 
 GUARDED_FORMAT: Final = 2
-"""Of an encrypted stream. A gateway that does not know of it must not serve it: it would write
-plain records, and return encrypted ones."""
+"""Of a stream with encryption or policies. A gateway that does not know of them must not serve it:
+it would write plain records, return encrypted ones, and let everyone in."""
 
 DEFAULT_RETENTION_HOURS: Final = 24
 DEFAULT_RECORD_KIB: Final = 1024
@@ -84,6 +84,11 @@ class Consumer:
     name: str
     created_ms: int
     tags: dict[str, str] = field(default_factory=dict)
+    policy: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        fields = {"name": self.name, "created_ms": self.created_ms, "tags": self.tags}
+        return {**fields, "policy": self.policy} if self.policy else fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +113,9 @@ class StreamState:
     pending: Reshard | None = None
     tags: dict[str, str] = field(default_factory=dict)
     consumers: tuple[Consumer, ...] = ()
+    metrics: tuple[str, ...] = ()
     data_keys: tuple[DataKey, ...] = ()
+    policy: str = ""
     revision: int = 1
     topic_id: str = ""
     plain: bool = False
@@ -179,9 +186,14 @@ class StreamState:
             shards.append(replace(each, last=0, closed_ms=now_ms) if is_passing else each)
         return self.changed(status=StreamStatus.ACTIVE, pending=None, shards=tuple(shards))
 
+    @property
+    def _is_guarded(self) -> bool:
+        policies = [self.policy, *(each.policy for each in self.consumers)]
+        return bool(self.data_keys) or any(policies)
+
     def as_json(self) -> dict[str, Any]:
         return {
-            "format": GUARDED_FORMAT if self.data_keys else FORMAT,
+            "format": GUARDED_FORMAT if self._is_guarded else FORMAT,
             "name": self.name,
             "created_ms": self.created_ms,
             "status": self.status,
@@ -193,10 +205,9 @@ class StreamState:
             "shards": [each.as_json() for each in self.shards],
             "pending": None if self.pending is None else self.pending.as_json(),
             "tags": self.tags,
-            "consumers": [
-                {"name": each.name, "created_ms": each.created_ms, "tags": each.tags}
-                for each in self.consumers
-            ],
+            "consumers": [each.as_json() for each in self.consumers],
+            "metrics": list(self.metrics),
+            "policy": self.policy,
             "data_keys": [each.as_json() for each in self.data_keys],
             "revision": self.revision,
             "topic_id": self.topic_id,
@@ -226,6 +237,8 @@ class StreamState:
             tags=raw["tags"],
             consumers=tuple(Consumer(**each) for each in raw["consumers"]),
             data_keys=tuple(map(DataKey.from_json, raw.get("data_keys", ()))),
+            metrics=tuple(raw.get("metrics", ())),
+            policy=raw.get("policy", ""),
             revision=raw["revision"],
             topic_id=raw["topic_id"],
         )
