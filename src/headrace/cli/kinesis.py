@@ -11,6 +11,7 @@ from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.cli.terminal.until_signal import until_signal
 from headrace.model.error import ConfigError
 
 app = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup_mode=None)
@@ -118,7 +119,8 @@ def kinesis(
             certificate_key=tls_key,
         )
     )
-    server.run(lambda: print(f"The Kinesis API is at {server.url}", flush=True))
+    with until_signal():
+        server.run(lambda: print(f"The Kinesis API is at {server.url}", flush=True))
     print("Stopped.")
 
 
