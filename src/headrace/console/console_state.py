@@ -1,5 +1,6 @@
 """Everything that the routes of a running console share."""
 
+import socket
 from dataclasses import dataclass
 
 from headrace.console.access.session import Sessions
@@ -9,7 +10,11 @@ from headrace.console.message.payload_renderer import PayloadRenderer
 from headrace.console.settings import ConsoleSettings
 from headrace.console.status.audit_counts import AuditCounts
 from headrace.console.status.cluster_poller import ClusterPoller
+from headrace.console.status.remote_run_poller import RemoteRunPoller
 from headrace.console.status.status_poller import StatusPoller
+from headrace.flow.monitoring.run_folder import RunFolder
+from headrace.flow.remote.remote_run import instance_of
+from headrace.flow.remote.running_flow import LocalFlow, RemoteFlow, RunningFlow
 from headrace.model.clock import Clock, SystemClock
 
 
@@ -21,6 +26,7 @@ class ConsoleState:
         cluster: connections for requests that ask the cluster something now.
         cluster_poller: the last snapshot of the cluster, and its history.
         status_poller: the last status of the flows and agents.
+        remote_run_poller: the flows of other machines, for it.
         sessions: None while the console has no users file.
         stopping: set when the console shuts down; long responses end then.
     """
@@ -32,6 +38,7 @@ class ConsoleState:
     changes: ChangeLog
     audit: AuditCounts
     status_poller: StatusPoller
+    remote_run_poller: RemoteRunPoller
     sessions: Sessions | None
     stopping: bool = False
 
@@ -39,6 +46,7 @@ class ConsoleState:
     def of(cls, settings: ConsoleSettings, clock: Clock | None = None) -> "ConsoleState":
         clock = clock or SystemClock()
         audit = AuditCounts(settings.client, clock, settings.audit_topic)
+        remote = RemoteRunPoller(settings.client, clock, settings.interval_seconds)
         return cls(
             settings=settings,
             clock=clock,
@@ -51,8 +59,13 @@ class ConsoleState:
             ),
             audit=audit,
             status_poller=StatusPoller(
-                settings.agents, settings.flows, clock, settings.interval_seconds
+                settings.agents,
+                settings.flows,
+                clock,
+                settings.interval_seconds,
+                lambda: remote.runs,
             ),
+            remote_run_poller=remote,
             changes=ChangeLog(settings.client, clock, settings.changes_topic),
             sessions=None if settings.users is None else Sessions(clock),
         )
@@ -60,13 +73,26 @@ class ConsoleState:
     def renderer(self, topic: str) -> PayloadRenderer:
         return PayloadRenderer(self.settings.masks.of(topic), self.settings.schemas.get(topic))
 
+    def running_flows(self) -> list[RunningFlow]:
+        """Return the flows that can be changed: those of this machine, then those that report to
+        the brokers from others."""
+        folder, poller = RunFolder(), self.remote_run_poller
+        here = [LocalFlow(folder, each) for each in folder.runs()]
+        known = {instance_of(each.run, socket.gethostname()) for each in here}
+        elsewhere = [
+            RemoteFlow(poller.control, each) for each in poller.runs if each.instance not in known
+        ]
+        return [*here, *elsewhere]
+
     def start(self) -> None:
         self.cluster_poller.start()
+        self.remote_run_poller.start()
         self.status_poller.start()
 
     def close(self) -> None:
         self.stopping = True
         self.status_poller.stop()
+        self.remote_run_poller.stop()
         self.cluster_poller.stop()
         self.audit.close()
         self.cluster.close()
