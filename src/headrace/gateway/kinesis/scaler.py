@@ -61,11 +61,16 @@ class Scaler:
             self.demand.keep_only({each.name for each in streams})
             for stream in streams:
                 try:
-                    self._look(stream)
+                    self.look(stream)
                 except (ClientError, ServiceError) as error:  # the next look tries again
                     log.warning("kinesis_stream_not_scaled", stream=stream.name, error=str(error))
 
-    def _look(self, stream: StreamState) -> None:
+    def look(self, stream: StreamState) -> None:
+        """Announce another number of shards for a stream if it needs one.
+
+        Raises:
+            ClientError, ServiceError: the cluster does not answer, or refuses.
+        """
         if not stream.is_settled or stream.partition_count >= _MOST_PARTITIONS:
             return
         now = time.monotonic()
