@@ -5,7 +5,7 @@ failures) is not here: the tests with real brokers have it.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -20,6 +20,7 @@ from headrace.gateway.kinesis.service import KinesisService
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.gateway.kinesis.stream.shard import Shard
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
+from headrace.gateway.kinesis.wait import Wait
 from headrace.model.ids import TopicPartition
 
 Step = Callable[[StreamState | None], StreamState | None]
@@ -49,7 +50,7 @@ class MemoryLog:
     ) -> ReadRows:
         log = self.partitions.get(partition, [])
         rows = log[offset : len(log) if last is None else last][:most_rows]
-        return ReadRows(rows, offset + len(rows), len(log), time.monotonic())
+        return ReadRows(rows, offset + len(rows), len(log))
 
     def offset_at(self, partition: TopicPartition, time_ms: int) -> int:
         log = self.partitions.get(partition, [])
@@ -79,6 +80,10 @@ class MemoryStore:
         if shard is None:
             raise ClientError("no such shard")
         return shard
+
+    def vouching(self, stream: StreamState, number: int, at: float) -> Generator[Wait, None, Shard]:
+        yield from ()
+        return self.vouched_shard(stream, number, at)
 
     def change(self, name: str, step: Step) -> StreamState | None:
         changed = step(self.streams.get(name))

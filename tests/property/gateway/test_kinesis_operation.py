@@ -6,6 +6,7 @@ says of each request whether boto3 would send it; what boto3 would not send is r
 
 import base64
 import json
+from collections.abc import Generator
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -22,7 +23,7 @@ from headrace.gateway.kinesis.operation.table import OPERATIONS
 from headrace.gateway.kinesis.protocol.input_check import check_input
 from headrace.gateway.kinesis.protocol.json_body import read_json, write_json
 from headrace.gateway.kinesis.protocol.service_model import Shape, service_model
-from headrace.gateway.kinesis.service import KinesisService
+from headrace.gateway.kinesis.service import KinesisService, Response, Steps
 from headrace.gateway.kinesis.stream.stream_state import new_stream
 from testkit.process.kinesis_answer import problems
 from testkit.simulation.kinesis_memory import memory_service
@@ -136,6 +137,18 @@ def made_service() -> KinesisService:
     return service
 
 
+def finished(outcome: Response | Steps) -> Response:
+    """Return the response of an operation; in memory, what it waits for is there at once."""
+    if not isinstance(outcome, Generator):
+        return outcome
+    while True:
+        try:
+            next(outcome)
+        except StopIteration as end:
+            response: Response = end.value
+            return response
+
+
 def answer_to(
     service: KinesisService, operation: str, request: dict[str, Any]
 ) -> dict[str, Any] | None:
@@ -144,7 +157,7 @@ def answer_to(
     try:
         members = check_input(service_model().operations[operation], raw)
         authorize(service, None, operation, members)
-        response = OPERATIONS[operation](service, members)
+        response = finished(OPERATIONS[operation](service, members))
     except ServiceError as error:
         modelled = {each.name for each in MODEL.operation_model(operation).error_shapes}
         assert error.code in modelled | EVERYWHERE, (operation, error)

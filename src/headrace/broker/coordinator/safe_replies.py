@@ -100,9 +100,10 @@ class SafeReplies:
 
         def done(future: "asyncio.Future[object]") -> None:
             self._asked = False
+            failed = future.cancelled() or future.exception() is not None
             if self._closed:
                 return
-            if future.cancelled() or future.exception() is not None:
+            if failed:
                 self.close()
                 self._failed()
                 return

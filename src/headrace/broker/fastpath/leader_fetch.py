@@ -87,7 +87,7 @@ class _SessionPartition:
 
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """What the last fetch that the handler served has told (rule 4).
+    """What the last fetch that the handler served has shown (rule 4).
 
     Attributes:
         changes: of the session's partitions until then.
@@ -135,6 +135,8 @@ class FastLeaderFetch:
         """Forget the follower, which is gone."""
         self._unsubscribe()
         self._learned = None
+        self._by_place = {}
+        self._due = {}
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -164,11 +166,11 @@ class FastLeaderFetch:
         [topic] = body.topics
         [requested] = topic.partitions
         asked = shape.read(frame)
+        assert asked is not None
         assert topic.topic_id is not None
         item = session.partitions.get((topic.topic_id, requested.partition))
-        if asked is None or item is None or len(self._by_place) > len(self._partitions):
+        if len(self._by_place) > len(self._partitions):
             self._by_place = {}
-            return
         for each in self._partitions:
             # With records of this very epoch it has them from this leader, and none from another.
             if each.item is item and requested.last_fetched_epoch == each.partition.leader_epoch:

@@ -1,7 +1,7 @@
 """What all operations share: the streams, the log, the limits and the clock."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final
 
 import structlog
@@ -24,13 +24,18 @@ from headrace.gateway.kinesis.store.stream_topic import ACCOUNT_NAME
 from headrace.gateway.kinesis.stream.billing_commitment import BillingCommitment
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
 from headrace.gateway.kinesis.stream_cipher import StreamCiphers
+from headrace.gateway.kinesis.wait import Wait
 
 log = structlog.get_logger()
 
 Request = dict[str, Any]
 Response = dict[str, Any]
+Steps = Generator[Wait, None, Response]
+"""An operation that waits without a thread."""
+
+Operation = Callable[["KinesisService", Request], Response | Steps]
+
 _REFRESH_SECONDS: Final = 5.0
-Operation = Callable[["KinesisService", Request], Response]
 
 
 class KinesisService:

@@ -11,6 +11,7 @@ from headrace.broker.network.callback_future import CallbackFuture
 from headrace.cluster.config_command import ConfigAlteration
 from headrace.model.clock import ManualClock
 from headrace.model.config_code import ConfigOperation
+from headrace.wire.request import parse_request
 from testkit.sample.fetching_follower import PARTITIONS, FetchingFollower, run, turns
 
 
@@ -112,6 +113,12 @@ def test_a_timer_that_finds_no_fetch_is_over_and_the_next_fetch_sets_another(
     async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
         loop = manual_loop(follower)
+        waiting = wait(follower)
+        follower.append(0)
+        await turns()
+        follower.append_response(waiting)
+
+        loop.now = 100.25
         waiting = wait(follower)
         follower.append(0)
         await turns()
@@ -389,5 +396,44 @@ def test_a_new_session_owes_nothing_of_the_old_one(tmp_path: Path) -> None:
         await turns()
         [topic] = follower.append_response(waiting).topics
         assert [each.partition for each in topic.partitions] == [0]
+
+    run(tmp_path, scenario)
+
+
+def learn(follower: FetchingFollower, index: int) -> None:
+    follower.named = [index]
+    follower.append(index)
+    follower.append_response(follower.ask_handler(follower.frame()))
+
+
+def test_what_is_learned_of_one_partition_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
+        follower.get_in_step()
+        for index in (0, 1, 2, 0):
+            learn(follower, index)
+
+        for index in range(PARTITIONS):
+            follower.named = [index]
+            answer = follower.fast_path.serve(follower.frame())
+            assert answer is not None
+            follower.fast_path.finish()
+            follower.append_response(answer)
+
+    run(tmp_path, scenario)
+
+
+def test_a_partition_that_the_session_does_not_have_is_not_learned(tmp_path: Path) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
+        follower.get_in_step()
+        frame = follower.frame()
+        request = parse_request(frame)
+        session = follower.broker.fetch_sessions.find(follower.session_id)
+        assert session is not None
+        topics_changed(follower)
+        session.partitions.clear()
+
+        follower.fast_path.learn(frame, request)
+
+        assert follower.fast_path.serve(frame) is None
 
     run(tmp_path, scenario)

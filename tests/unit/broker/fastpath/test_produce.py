@@ -372,7 +372,8 @@ def test_an_answer_is_waited_for_as_long_as_the_request_says(tmp_path: Path) -> 
         follower_joins(producer.partition)
 
         response = producer.delayed(frame, end)
-        await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0)
 
         assert not response.done()
         follower_has_all(producer.partition)

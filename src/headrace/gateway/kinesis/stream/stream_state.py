@@ -97,6 +97,7 @@ class StreamState:
 
     Attributes:
         warm_mibps: what an on-demand stream must always be able to take, in MiB per second.
+        begun: the revision that began what is left to do; changes of tags leave it as it is.
         topic_id: of its topic, in hex digits; empty until that is created.
         plain: a Kafka topic that is only shown as a stream: it has no record of its own.
     """
@@ -117,6 +118,7 @@ class StreamState:
     data_keys: tuple[DataKey, ...] = ()
     policy: str = ""
     revision: int = 1
+    begun: int = 1
     topic_id: str = ""
     plain: bool = False
 
@@ -161,8 +163,10 @@ class StreamState:
         return next(each for each in self.shards if each.is_open and key in each.keys)
 
     def changed(self, **changes: Any) -> "StreamState":
-        """Return the next revision."""
-        return replace(self, revision=self.revision + 1, **changes)
+        """Return the next revision. One that sets the status begins or ends something."""
+        revision = self.revision + 1
+        begun = revision if "status" in changes else self.begun
+        return replace(self, revision=revision, begun=begun, **changes)
 
     def announced(self, reshard: Reshard) -> "StreamState":
         """Return the state in which a reshard has begun."""
@@ -185,6 +189,10 @@ class StreamState:
             is_passing = each.partition == NO_PARTITION
             shards.append(replace(each, last=0, closed_ms=now_ms) if is_passing else each)
         return self.changed(status=StreamStatus.ACTIVE, pending=None, shards=tuple(shards))
+
+    def without_reshard(self) -> "StreamState":
+        """Return the state in which the announced reshard is given up."""
+        return self.changed(status=StreamStatus.ACTIVE, pending=None)
 
     @property
     def _is_guarded(self) -> bool:
@@ -210,6 +218,7 @@ class StreamState:
             "policy": self.policy,
             "data_keys": [each.as_json() for each in self.data_keys],
             "revision": self.revision,
+            "begun": self.begun,
             "topic_id": self.topic_id,
         }
 
@@ -240,6 +249,7 @@ class StreamState:
             metrics=tuple(raw.get("metrics", ())),
             policy=raw.get("policy", ""),
             revision=raw["revision"],
+            begun=raw.get("begun", raw["revision"]),
             topic_id=raw["topic_id"],
         )
 
