@@ -156,3 +156,6 @@ def test_the_file_of_master_keys(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(ConfigError, match=r"master\.txt"):
             read_master_keys(path)
+    path.chmod(0o644)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        read_master_keys(path)

@@ -6,7 +6,7 @@ import { ago, bytes, count, moment, plural, rate } from "../format.js";
 import { Table } from "../table.js";
 
 const WIDTH = 760;
-const LANE = 132;
+const HEIGHT = 132;
 const LEFT = 44;
 
 export function render(root) {
@@ -82,7 +82,7 @@ function tree({ name, shards, created_ms: created }, now) {
   const boxes = shards.map((each) => {
     const left = x(each.created_ms);
     const right = x(each.open ? now : each.closed_ms ?? now);
-    const [top, bottom] = each.keys.map((part) => part * LANE);
+    const [top, bottom] = each.keys.map((part) => part * HEIGHT);
     const wide = Math.max(2, right - left - 1);
     const high = Math.max(1, bottom - top - 1);
     const parents = each.parents.length ? `, from ${each.parents.join(" and ")}` : "";
@@ -91,9 +91,9 @@ function tree({ name, shards, created_ms: created }, now) {
       svg("rect", { x: left.toFixed(1), y: (4 + top).toFixed(1), width: wide.toFixed(1), height: high.toFixed(1), rx: "2" }),
       wide > 60 && high > 13 ? svg("text", { x: (left + 6).toFixed(1), y: (4 + top + high / 2 + 4).toFixed(1) }, String(Number(each.id.slice(8)))) : null);
   });
-  const drawn = svg("svg", { viewBox: `0 0 ${WIDTH + 2} ${LANE + 26}`, class: "shards", role: "img", "aria-label": `${name}: ${plural(shards.length, "shard")}` },
-    svg("text", { x: "0", y: "14" }, "0 %"), svg("text", { x: "0", y: String(LANE) }, "100 %"),
-    svg("text", { x: String(LEFT), y: String(LANE + 20) }, moment(from)), svg("text", { x: String(WIDTH), y: String(LANE + 20), "text-anchor": "end" }, "now"), boxes);
+  const drawn = svg("svg", { viewBox: `0 0 ${WIDTH + 2} ${HEIGHT + 26}`, class: "shards", role: "img", "aria-label": `${name}: ${plural(shards.length, "shard")}` },
+    svg("text", { x: "0", y: "14" }, "0 %"), svg("text", { x: "0", y: String(HEIGHT) }, "100 %"),
+    svg("text", { x: String(LEFT), y: String(HEIGHT + 20) }, moment(from)), svg("text", { x: String(WIDTH), y: String(HEIGHT + 20), "text-anchor": "end" }, "now"), boxes);
   drawn.style.minWidth = "560px";
   return drawn;
 }

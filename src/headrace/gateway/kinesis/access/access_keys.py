@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from headrace.gateway.kinesis.secret_file import check_mode, locked
 from headrace.model.error import ConfigError
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{3,128}")
@@ -31,10 +32,11 @@ def read_access_keys(path: Path) -> dict[str, AccessKey]:
     """Return keys by access key id.
 
     Raises:
-        ConfigError: the file cannot be read, has no key, or a line is wrong. The message holds no
-            secret.
+        ConfigError: the file cannot be read, others can read or change it, it has no key, or a line
+            is wrong. The message holds no secret.
     """
     try:
+        check_mode(path)
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the access keys in {path} cannot be read: {error}") from error
@@ -64,6 +66,7 @@ def add_access_key(path: Path, name: str, principal: str = "") -> str:
     """Add a key to the file, or replace its secret; return the new secret.
 
     Crash: the file is replaced in one step. Only its owner can read it.
+    Threads, processes: the folder is locked meanwhile, so that none of two keys gets lost.
 
     Args:
         principal: the ARN of a user of another account; empty for the own one, or for what a key
@@ -81,10 +84,11 @@ def add_access_key(path: Path, name: str, principal: str = "") -> str:
             f"{principal!r} is no ARN of a user: write one such as "
             "arn:aws:iam::111122223333:user/bob"
         )
-    keys = read_access_keys(path) if path.exists() and path.read_bytes().strip() else {}
-    principal = principal or keys.get(name, AccessKey("")).principal
-    keys[name] = AccessKey(secrets.token_urlsafe(30), principal)
-    _write(path, keys)
+    with locked(path.parent):
+        keys = read_access_keys(path) if path.exists() and path.read_bytes().strip() else {}
+        principal = principal or keys.get(name, AccessKey("")).principal
+        keys[name] = AccessKey(secrets.token_urlsafe(30), principal)
+        _write(path, keys)
     return keys[name].secret
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from headrace.gateway.kinesis.secret_file import check_mode, locked
 from headrace.model.error import ConfigError
 
 KEY_BYTES: Final = 32
@@ -23,9 +24,11 @@ def read_master_keys(path: Path) -> dict[str, bytes]:
     """Return master keys by their ids, such as `alias/clicks`.
 
     Raises:
-        ConfigError: the file cannot be read, or a line is wrong. The message holds no key.
+        ConfigError: the file cannot be read, others can read or change it, or a line is wrong. The
+            message holds no key.
     """
     try:
+        check_mode(path)
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the encryption keys in {path} cannot be read: {error}") from error
@@ -65,9 +68,14 @@ def add_master_key(path: Path, name: str) -> None:
             f"{name!r} is no key id: write letters, digits, hyphens, underscores and slashes, "
             "such as alias/clicks"
         )
-    known = read_master_keys(path) if path.exists() and path.read_bytes().strip() else {}
-    if name in known:
-        raise ConfigError(f"{name} is in {path} already: records are encrypted under it")
+    with locked(path.parent):
+        known = read_master_keys(path) if path.exists() and path.read_bytes().strip() else {}
+        if name in known:
+            raise ConfigError(f"{name} is in {path} already: records are encrypted under it")
+        _append(path, name)
+
+
+def _append(path: Path, name: str) -> None:
     line = f"{name} {base64.b64encode(os.urandom(KEY_BYTES)).decode()}\n"
     try:
         text = path.read_text() if path.exists() else ""

@@ -20,7 +20,7 @@ from headrace.gateway.kinesis.record.row import StoredRow
 from headrace.gateway.kinesis.record.shard_reader import ReadRows
 from headrace.gateway.kinesis.service import KinesisService, Request, Response, Steps
 from headrace.gateway.kinesis.store.lease import lease_clock
-from headrace.gateway.kinesis.stream.shard import NO_PARTITION, Shard, shard_number
+from headrace.gateway.kinesis.stream.shard import NO_PARTITION, Shard, shard_id, shard_number
 from headrace.gateway.kinesis.stream.stream_state import StreamState
 from headrace.gateway.kinesis.wait import Wait
 from headrace.model.ids import TopicPartition
@@ -44,17 +44,17 @@ def get_shard_iterator(service: KinesisService, request: Request) -> Response:
     return {"ShardIterator": _iterator(service, stream, shard, offset)}
 
 
-def named_shard(service: KinesisService, stream: StreamState, shard_id: str) -> Shard:
+def named_shard(service: KinesisService, stream: StreamState, name: str) -> Shard:
     """Return the shard of an id.
 
     Raises:
         ServiceError: there is none.
     """
-    number = shard_number(shard_id)
+    number = shard_number(name)
     shard = None if number is None else stream.shard(number)
     if shard is None:
         raise not_found(
-            f"Shard {shard_id} in stream {stream.name} under account {service.account.id} "
+            f"Shard {name} in stream {stream.name} under account {service.account.id} "
             "does not exist"
         )
     return shard
@@ -120,9 +120,9 @@ def _offset_of(
 def get_records(service: KinesisService, request: Request) -> Steps:
     position = ShardIterator.opened(request["ShardIterator"], service.store.seal, service.now_ms())
     stream = service.served_stream({"StreamName": position.stream})
-    shard = stream.shard(position.shard)
-    if shard is None or stream.created_ms != position.stream_created_ms:
+    if stream.created_ms != position.stream_created_ms:
         raise service.no_stream(stream.name)
+    shard = named_shard(service, stream, shard_id(position.shard))
     refuse_dry_run(request)
     if not service.limits.allows_read(stream.name, shard.number, time.monotonic()):
         refused = {"ReadProvisionedThroughputExceeded": 1.0}

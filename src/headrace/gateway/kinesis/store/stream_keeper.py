@@ -34,7 +34,7 @@ from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.store.lease import CLOSING_SECONDS, lease_clock
 from headrace.gateway.kinesis.store.shard_end import shard_ends
 from headrace.gateway.kinesis.store.stream_store import Step, StreamStore
-from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
+from headrace.gateway.kinesis.stream.stream_state import HOUR_MS, StreamState, StreamStatus
 from headrace.model.config_code import ConfigOperation, ConfigResourceType
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
@@ -46,7 +46,6 @@ _RETRY_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 30.0
 _RESHARD_SECONDS: Final = 60.0
 _THREADS: Final = 4
-_HOUR_MS: Final = 3_600_000
 _OVERHEAD_BYTES: Final = 65_536
 
 _MAY_PASS: Final = frozenset(
@@ -209,7 +208,7 @@ def topic_configs(stream: StreamState) -> dict[str, str]:
     """Return the configuration of a stream's topic. The broker's time is the arrival time."""
     return {
         "cleanup.policy": "delete",
-        "retention.ms": str(stream.retention_hours * _HOUR_MS),
+        "retention.ms": str(stream.retention_hours * HOUR_MS),
         "max.message.bytes": str(stream.max_record_kib * 1024 + _OVERHEAD_BYTES),
         "message.timestamp.type": "LogAppendTime",
     }

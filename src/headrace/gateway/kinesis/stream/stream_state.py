@@ -10,6 +10,7 @@ the shards that close. The second closes them where their partitions end, and op
 Decision 0033 says why nothing is lost in between.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -25,6 +26,7 @@ GUARDED_FORMAT: Final = 2
 """Of a stream with encryption or policies. A gateway that does not know of them must not serve it:
 it would write plain records, return encrypted ones, and let everyone in."""
 
+HOUR_MS: Final = 3_600_000
 DEFAULT_RETENTION_HOURS: Final = 24
 DEFAULT_RECORD_KIB: Final = 1024
 ON_DEMAND_SHARDS: Final = 4
@@ -121,11 +123,21 @@ class StreamState:
     begun: int = 1
     topic_id: str = ""
     plain: bool = False
+    _open: tuple[Shard, ...] = field(init=False, compare=False, repr=False)
+    _starts: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    _by_number: dict[int, Shard] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Once per state and not per record: a stream may have thousands of shards.
+        shards = sorted((each for each in self.shards if each.is_open), key=lambda each: each.keys)
+        object.__setattr__(self, "_open", tuple(shards))
+        object.__setattr__(self, "_starts", tuple(each.keys.start for each in shards))
+        object.__setattr__(self, "_by_number", {each.number: each for each in self.shards})
 
     @property
     def open_shards(self) -> list[Shard]:
         """The open shards, by their hash ranges."""
-        return sorted((each for each in self.shards if each.is_open), key=lambda each: each.keys)
+        return list(self._open)
 
     @property
     def partition_count(self) -> int:
@@ -149,7 +161,7 @@ class StreamState:
         return self.status is StreamStatus.ACTIVE
 
     def shard(self, number: int) -> Shard | None:
-        return next((each for each in self.shards if each.number == number), None)
+        return self._by_number.get(number)
 
     def is_closing(self, number: int) -> bool:
         return self.pending is not None and number in self.pending.closing
@@ -160,7 +172,7 @@ class StreamState:
 
     def shard_for(self, key: int) -> Shard:
         """Return the open shard of a hash key."""
-        return next(each for each in self.shards if each.is_open and key in each.keys)
+        return self._open[bisect_right(self._starts, key) - 1]
 
     def changed(self, **changes: Any) -> "StreamState":
         """Return the next revision. One that sets the status begins or ends something."""
@@ -175,15 +187,20 @@ class StreamState:
     def resharded(self, ends: dict[int, int], now_ms: int) -> "StreamState":
         """Return the state in which the announced reshard is done.
 
+        Shards that were closed before the retention leave: their records have gone, and each
+        reshard adds some.
+
         Args:
             ends: the offset behind the last record of every closing shard.
         """
         assert self.pending is not None
+        horizon_ms = now_ms - self.retention_hours * HOUR_MS
         shards = [
             replace(each, last=max(each.first, ends[each.number]), closed_ms=now_ms)
             if self.is_closing(each.number)
             else each
             for each in self.shards
+            if each.closed_ms is None or each.closed_ms > horizon_ms
         ]
         for each in self.pending.opening:
             is_passing = each.partition == NO_PARTITION
