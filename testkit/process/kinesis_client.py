@@ -7,13 +7,17 @@ import boto3
 from botocore.config import Config
 
 from headrace.testing.readiness import wait_until
+from testkit.process.kinesis_answer import check_answer
 
 
 def kinesis_client(
     url: str, *, key: str = "test", secret: str = "test-secret", authority: Path | None = None
 ) -> Any:
-    """Return a boto3 client that retries nothing: a test wants to see every error."""
-    return boto3.client(
+    """Return a boto3 client that retries nothing: a test wants to see every error.
+
+    Every answer must fit the model's output shape: boto3 itself would leave out what does not.
+    """
+    client = boto3.client(
         "kinesis",
         endpoint_url=url,
         region_name="us-east-1",
@@ -22,6 +26,8 @@ def kinesis_client(
         verify=None if authority is None else str(authority),
         config=Config(read_timeout=60, retries={"total_max_attempts": 1}, max_pool_connections=20),
     )
+    client.meta.events.register("before-parse.kinesis", check_answer)
+    return client
 
 
 def create_stream(client: Any, name: str, shards: int = 1, **options: Any) -> None:

@@ -18,9 +18,7 @@ from headrace.client.address import Address
 from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.gateway.kinesis.operation.table import OPERATIONS
 from headrace.gateway.kinesis.protocol.cbor_body import read_cbor, write_cbor
-from headrace.gateway.kinesis.protocol.service_model import service_model
 from headrace.gateway.kinesis.request_body import MOST_BODY_BYTES
 from headrace.gateway.kinesis.server import KinesisServer
 from headrace.gateway.kinesis.settings import KinesisSettings
@@ -212,17 +210,6 @@ def test_registered_consumers(client: Any, stream: str) -> None:
     with pytest.raises(ClientError) as error:
         client.describe_stream_consumer(StreamARN=arn, ConsumerName="one")
     assert code_of(error) == "ResourceNotFoundException"
-
-
-def test_an_operation_that_is_not_built_says_so(client: Any, stream: str) -> None:
-    missing = sorted(set(service_model().operations) - set(OPERATIONS))
-
-    with pytest.raises(ClientError, match="not supported by Headrace yet") as error:
-        client.start_stream_encryption(
-            StreamName=stream, EncryptionType="KMS", KeyId="alias/aws/kinesis"
-        )
-    assert code_of(error) == "UnsupportedOperationException"
-    assert "StartStreamEncryption" in missing
 
 
 # -- records

@@ -2,8 +2,8 @@
 
 Rule 1: a broker that ends is started again after a pause, which doubles while it fails soon after
 its start. ZooKeeper is started again at once. The other processes keep running.
-Rule 2: one Ctrl-C (or SIGTERM) stops all: one broker after the other, each moving its leaders away
-first, and ZooKeeper last. A second one ends everything at once.
+Rule 2: one Ctrl-C (or SIGTERM) stops all: the services of `--with`, then the brokers in turn, each
+moving its leaders away first, and ZooKeeper last. A second one ends everything at once.
 Rule 3: the output of all brokers goes to one output, each line with the broker's number.
 Rule 4: no child outlives the supervisor, however that ends (`process.die_with_parent`).
 Rule 5: the brokers log in to ZooKeeper with a password that only this user can read, and own its
@@ -13,124 +13,48 @@ nodes: other users of the machine reach its port, but read no SCRAM keys and cha
 import os
 import secrets
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from threading import Event, Thread
-from typing import IO
 
 from headrace.broker.config.listener import Listener
+from headrace.cli.side_service import SideService
+from headrace.cli.supervised_child import SupervisedChild
 from headrace.model.broker_config import parse_broker_config
 from headrace.model.error import ConfigError
-from headrace.process.die_with_parent import die_with_parent
 from headrace.process.zookeeper import ZooKeeperServer
 
 _ZOOKEEPER_SECONDS = 60.0
-_STOP_SECONDS = 60.0
-_FIRST_PAUSE_SECONDS = 0.5
-_LONGEST_PAUSE_SECONDS = 30.0
-# A broker that ran so long did not fail because of its configuration.
-_HEALTHY_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
 
 def supervise(
-    brokers: int, texts: Mapping[str, str], *, log_level: str = "info", log_format: str = "text"
+    brokers: int,
+    texts: Mapping[str, str],
+    services: Sequence[SideService] = (),
+    *,
+    log_level: str = "info",
+    log_format: str = "text",
 ) -> int:
     """Run a cluster until a signal comes, and return the exit code."""
-    supervisor = ClusterSupervisor(
-        brokers, texts, ["--log-level", log_level, "--log-format", log_format]
-    )
+    options = ["--log-level", log_level, "--log-format", log_format]
+    supervisor = ClusterSupervisor(brokers, texts, options, services)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, supervisor.signalled)
     return supervisor.run()
 
 
-class BrokerChild:
-    """One broker process, and when it is started again after it ended."""
-
-    def __init__(self, number: int, command: Sequence[str]) -> None:
-        self.number = number
-        self._command = command
-        self._process: subprocess.Popen[str] | None = None
-        self._started = 0.0
-        self._pause_seconds = _FIRST_PAUSE_SECONDS
-        self._due = 0.0
-        self.announced = Event()
-
-    @property
-    def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
-
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 - a command of our own
-            self._command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,  # the supervisor gets Ctrl-C and stops them in turn
-            preexec_fn=die_with_parent,
-        )
-        self._started = time.monotonic()
-        assert self._process.stdout is not None
-        Thread(target=self._forward, args=(self._process.stdout,), daemon=True).start()
-
-    def _forward(self, output: IO[str]) -> None:
-        for line in output:
-            print(f"broker {self.number} | {line}", end="", flush=True)
-            if "listens on" in line:
-                self.announced.set()
-
-    def restart_if_ended(self) -> None:
-        """Start the process again when it has ended and its pause is over."""
-        if self.running:
-            return
-        now = time.monotonic()
-        if self._process is not None:
-            lived = now - self._started
-            code = self._process.returncode
-            self._process = None
-            if lived > _HEALTHY_SECONDS:
-                self._pause_seconds = _FIRST_PAUSE_SECONDS
-            self._due = now + self._pause_seconds
-            print(
-                f"broker {self.number} ended with {code} after {lived:.0f} s: it is started again "
-                f"in {self._pause_seconds:g} s",
-                flush=True,
-            )
-            self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
-        elif now >= self._due:
-            self.start()
-
-    def stop(self) -> None:
-        process = self._process
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-
 class ClusterSupervisor:
     """Starts the children, restarts and stops them. Runs in the main thread (rule 4)."""
 
-    def __init__(self, brokers: int, texts: Mapping[str, str], options: Sequence[str]) -> None:
+    def __init__(
+        self,
+        brokers: int,
+        texts: Mapping[str, str],
+        options: Sequence[str],
+        services: Sequence[SideService] = (),
+    ) -> None:
         values = parse_broker_config(dict(texts))
         directories = values["log.dirs"]
         assert isinstance(directories, tuple)
@@ -147,10 +71,17 @@ class ClusterSupervisor:
         self._stopping = False
         self._zookeeper = ZooKeeperServer(self._home / "zookeeper", first.port - 1)
         self._children = [
-            BrokerChild(number, self._command(number, first, texts, brokers, options))
+            SupervisedChild(
+                f"broker {number}",
+                self._command(number, first, texts, brokers, options),
+                "listens on",
+            )
             for number in range(1, brokers + 1)
         ]
         self._address = ",".join(f"{first.host}:{first.port + number}" for number in range(brokers))
+        local = "127.0.0.1" if first.wildcard else first.host
+        near = ",".join(f"{local}:{first.port + number}" for number in range(brokers))
+        self._services = [each.child(near, options) for each in services]
 
     def _command(
         self,
@@ -196,14 +127,18 @@ class ClusterSupervisor:
             for child in self._children:
                 child.start()
             self._wait_for_brokers()
+            for service in () if self._stopping else self._services:
+                service.start()
             while not self._stopping:
+                for service in self._services:
+                    service.restart_if_ended()
                 self._restart_ended()
                 time.sleep(_POLL_SECONDS)
             print("Stopping ...", flush=True)
-            for child in self._children:
+            for child in (*self._services, *self._children):
                 child.stop()
         finally:
-            for child in self._children:
+            for child in (*self._services, *self._children):
                 child.kill()
             self._zookeeper.stop()
         print("Stopped.", flush=True)

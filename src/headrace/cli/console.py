@@ -9,6 +9,7 @@ import typer
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.cli.terminal.until_signal import until_signal
 from headrace.model.error import ConfigError
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -98,7 +99,8 @@ def console(
     )
     server = ConsoleServer(settings)
     print(f"The console is at {server.url}", flush=True)
-    server.run()
+    with until_signal():
+        server.run()
     print("Stopped.")
 
 

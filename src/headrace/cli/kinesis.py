@@ -13,11 +13,14 @@ from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.cli.terminal.until_signal import until_signal
 from headrace.model.error import ConfigError
 
 app = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup_mode=None)
 key_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(key_app, name="key", help="Manage access keys.")
+encryption_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+app.add_typer(encryption_app, name="encryption-key", help="Manage keys for records at rest.")
 app.add_typer(stream_app, name="stream", help="List, describe, split and merge streams.")
 app.command("plan", epilog=PLAN_EXAMPLES)(plan)
 
@@ -30,7 +33,13 @@ Examples:
 
   headrace kinesis key add AKIDCLICKS --keys keys.txt          prints the secret
 
+  headrace kinesis key add AKIDBOB --keys keys.txt --principal arn:aws:iam::111122223333:user/bob
+
   headrace kinesis --keys keys.txt --listen 0.0.0.0:4567
+
+  headrace kinesis encryption-key add alias/clicks --encryption-keys master.txt
+
+  headrace kinesis --encryption-keys master.txt     for StartStreamEncryption with alias/clicks
 
   headrace kinesis --expose 'clicks*'               show plain topics as streams
 
@@ -49,6 +58,10 @@ def kinesis(
     keys: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Access keys; else any signature passes.")
     ] = None,
+    encryption_keys: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Master keys; else streams cannot be encrypted."),
+    ] = None,
     tls_certificate: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Serve TLS with this PEM certificate.")
     ] = None,
@@ -64,6 +77,10 @@ def kinesis(
     limits: Annotated[
         bool, typer.Option("--limits/--no-limits", help="Apply the service's limits per shard.")
     ] = True,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Serve shard-level metrics to Prometheus here."),
+    ] = None,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
     log_level: LogLevelOption = "info",
@@ -74,6 +91,7 @@ def kinesis(
         return
     try:
         from headrace.gateway.kinesis.access.access_keys import read_access_keys
+        from headrace.gateway.kinesis.encryption.key_file import read_master_keys
         from headrace.gateway.kinesis.identity.account import Account
         from headrace.gateway.kinesis.server import KinesisServer
         from headrace.gateway.kinesis.settings import KinesisSettings
@@ -88,19 +106,24 @@ def kinesis(
     configure_logging(log_level, log_format)
     with connect(brokers, setting) as pool:
         client = pool.settings
+    known = {} if keys is None else read_access_keys(keys)
     server = KinesisServer(
         KinesisSettings(
             client=client,
             listen=parse_listen_address(listen, "--listen"),
             account=Account(account, region),
-            keys={} if keys is None else read_access_keys(keys),
+            keys={name: each.secret for name, each in known.items()},
+            principals={name: each.principal for name, each in known.items() if each.principal},
+            master_keys={} if encryption_keys is None else read_master_keys(encryption_keys),
             expose=tuple(expose or ()),
             limits=limits,
+            metrics=None if metrics is None else parse_listen_address(metrics, "--metrics"),
             certificate=tls_certificate,
             certificate_key=tls_key,
         )
     )
-    server.run(lambda: print(f"The Kinesis API is at {server.url}", flush=True))
+    with until_signal():
+        server.run(lambda: print(f"The Kinesis API is at {server.url}", flush=True))
     print("Stopped.")
 
 
@@ -108,10 +131,26 @@ def kinesis(
 def add_key(
     name: Annotated[str, typer.Argument(metavar="ACCESS-KEY-ID")],
     keys: Annotated[Path, typer.Option(metavar="FILE", help="The file of access keys.")],
+    principal: Annotated[
+        str,
+        typer.Option(metavar="ARN", help="A user of another account; resource policies name it."),
+    ] = "",
 ) -> None:
     """Add an access key, or give it a new secret. Running gateways read the file at their start."""
     from headrace.gateway.kinesis.access.access_keys import add_access_key
 
-    secret = add_access_key(keys, name)
+    secret = add_access_key(keys, name, principal)
     print(f"AWS_ACCESS_KEY_ID={name}")
     print(f"AWS_SECRET_ACCESS_KEY={secret}")
+
+
+@encryption_app.command("add")
+def add_encryption_key(
+    name: Annotated[str, typer.Argument(metavar="KEY-ID")],
+    encryption_keys: Annotated[Path, typer.Option(metavar="FILE", help="The file of keys.")],
+) -> None:
+    """Add a master key such as alias/clicks. Who loses the file loses all encrypted records."""
+    from headrace.gateway.kinesis.encryption.key_file import add_master_key
+
+    add_master_key(encryption_keys, name)
+    print(f"{name} is in {encryption_keys}: give this file to every gateway, and keep a copy.")

@@ -5,13 +5,16 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import structlog
 import typer
 
+from headrace.cli.side_service import SideService, side_services
+from headrace.cli.supervised_child import SupervisedChild
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
 from headrace.cli.terminal.pair import parse_pairs
@@ -19,6 +22,7 @@ from headrace.config.properties import property_values
 from headrace.model.error import ConfigError
 
 if TYPE_CHECKING:
+    from headrace.broker.config.listener import Listener
     from headrace.broker.config.settings import BrokerSettings
     from headrace.cluster.store import ClusterStore
 
@@ -26,6 +30,7 @@ command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _log = structlog.get_logger(__name__)
 _SWITCH_SECONDS = 0.0005
+_WATCH_SECONDS = 0.5
 
 _EXAMPLES = """
 Examples:
@@ -37,6 +42,10 @@ Examples:
   headrace up -X num.partitions=6 -X log.retention.ms=3600000
 
   headrace up --config server.properties         a file with Kafka's keys
+
+  headrace up --with kinesis,console             also the Kinesis API on :4567, the console on :8080
+
+  headrace up --with kinesis -X kinesis.listeners=127.0.0.1:4568
 
   headrace up --brokers 3                        a cluster on this machine, with its ZooKeeper
 
@@ -66,6 +75,12 @@ def up(
     broker_id: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="This broker's id in the cluster.")
     ] = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with", metavar="NAME,...", help="Also serve: kinesis, console; repeatable."
+        ),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A properties file with Kafka's keys.")
     ] = None,
@@ -88,6 +103,7 @@ def up(
         "node.id": None if broker_id is None else str(broker_id),
     }
     texts.update({key: value for key, value in options.items() if value is not None})
+    services = side_services(beside, texts)
     if brokers > 1:
         from headrace.cli.cluster_supervisor import supervise
 
@@ -96,11 +112,16 @@ def up(
                 "--brokers starts a cluster of its own on this machine: leave out --zookeeper, "
                 "--broker-id and --advertise"
             )
-        raise typer.Exit(supervise(brokers, texts, log_level=log_level, log_format=log_format))
-    asyncio.run(_run(texts))
+        raise typer.Exit(
+            supervise(brokers, texts, services, log_level=log_level, log_format=log_format)
+        )
+    log_options = ["--log-level", log_level, "--log-format", log_format]
+    asyncio.run(_run(texts, services, log_options))
 
 
-async def _run(texts: dict[str, str]) -> None:
+async def _run(
+    texts: dict[str, str], services: Sequence[SideService], log_options: list[str]
+) -> None:
     from headrace.broker.config.settings import BrokerSettings
     from headrace.broker.server import Server
     from headrace.model.broker_config import ignored_keys
@@ -126,10 +147,36 @@ async def _run(texts: dict[str, str]) -> None:
     if server.admin_port is not None and settings.admin_address is not None:
         host = settings.admin_address[0]
         print(f"Health and metrics on http://{host}:{server.admin_port}/metrics", flush=True)
-    await stopping.wait()
-    print("Stopping ...", flush=True)
+    children = [each.child(_local_address(server.listeners), log_options) for each in services]
+    for child in children:
+        child.start()
+    try:
+        await _watch(children, stopping)
+        print("Stopping ...", flush=True)
+        for child in children:  # before the broker: they finish what they have begun
+            await asyncio.to_thread(child.stop)
+    finally:
+        for child in children:
+            child.kill()
     await server.stop()
     print("Stopped.", flush=True)
+
+
+async def _watch(children: Sequence[SupervisedChild], stopping: asyncio.Event) -> None:
+    """Wait for the signal to stop, and start services again that end before it."""
+    while children and not stopping.is_set():
+        # In this thread: it stays, and a child lives no longer than the thread that started it.
+        for child in children:
+            child.restart_if_ended()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), _WATCH_SECONDS)
+    await stopping.wait()
+
+
+def _local_address(listeners: "Sequence[Listener]") -> str:
+    """Return where a service on this machine connects: a listener without login if there is one."""
+    easiest = min(listeners, key=lambda each: (each.authenticates, each.encrypted))
+    return f"127.0.0.1:{easiest.port}" if easiest.wildcard else easiest.address
 
 
 def _store(servers: str | None, settings: "BrokerSettings") -> "Callable[[], ClusterStore] | None":

@@ -23,6 +23,7 @@ import structlog
 from headrace.client.error import ClientError
 from headrace.gateway.kinesis.access.signature import SignedRequest, verify
 from headrace.gateway.kinesis.asgi import Message, Receive, Scope, Send
+from headrace.gateway.kinesis.authorization import authorize
 from headrace.gateway.kinesis.byte_budget import ByteBudget, Share
 from headrace.gateway.kinesis.error import (
     ServiceError,
@@ -184,11 +185,11 @@ class KinesisApp:
 
     def _steps(self, operation: str, request: SignedRequest) -> "Steps":
         """Serve one request; in threads."""
-        if self._keys:
-            verify(request, self._keys, time.time())
+        access_key = verify(request, self._keys, time.time()) if self._keys else None
         is_cbor = _is_cbor(request.headers)
         raw = read_cbor(request.body) if is_cbor else read_json(request.body)
         members = check_input(service_model().operations[operation], raw)
+        authorize(self.service, access_key, operation, members)
         if operation == SUBSCRIBE:
             return self._subscriptions.open(self.service, members)
         serve = OPERATIONS.get(operation)

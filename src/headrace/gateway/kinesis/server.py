@@ -76,6 +76,11 @@ class KinesisServer:
                 reachable="from this machine only" if settings.is_loopback else "from elsewhere",
             )
 
+    @property
+    def metrics_url(self) -> str | None:
+        """Where the figures of enhanced monitoring are, if `--metrics` was given."""
+        return self._app.service.metrics_url
+
     def run(self, ready: Callable[[], object] = lambda: None) -> None:
         """Serve until SIGINT or SIGTERM; for the main thread.
 

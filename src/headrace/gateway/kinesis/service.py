@@ -1,20 +1,32 @@
 """What all operations share: the streams, the log, the limits and the clock."""
 
 import time
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Final
 
+import structlog
+
+from headrace.gateway.kinesis.access.policy import Principal
 from headrace.gateway.kinesis.error import invalid_argument, not_found
 from headrace.gateway.kinesis.identity.account import consumer_of_arn, stream_of_arn
 from headrace.gateway.kinesis.limit.shard_limits import ShardLimits
+from headrace.gateway.kinesis.limit.shard_metrics import ShardMetrics
+from headrace.gateway.kinesis.metrics_server import MetricsServer
 from headrace.gateway.kinesis.record.plain_topics import PlainTopics
+from headrace.gateway.kinesis.record.row import StoredRow
 from headrace.gateway.kinesis.record.shard_reader import ShardReader
 from headrace.gateway.kinesis.record.shard_writer import ShardWriter
+from headrace.gateway.kinesis.scaler import Scaler
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.gateway.kinesis.store.stream_keeper import StreamKeeper
 from headrace.gateway.kinesis.store.stream_store import StreamStore
+from headrace.gateway.kinesis.store.stream_topic import ACCOUNT_NAME
+from headrace.gateway.kinesis.stream.billing_commitment import BillingCommitment
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
+from headrace.gateway.kinesis.stream_cipher import StreamCiphers
 from headrace.gateway.kinesis.wait import Wait
+
+log = structlog.get_logger()
 
 Request = dict[str, Any]
 Response = dict[str, Any]
@@ -22,6 +34,8 @@ Steps = Generator[Wait, None, Response]
 """An operation that waits without a thread."""
 
 Operation = Callable[["KinesisService", Request], Response | Steps]
+
+_REFRESH_SECONDS: Final = 5.0
 
 
 class KinesisService:
@@ -32,12 +46,23 @@ class KinesisService:
 
     def __init__(self, settings: KinesisSettings) -> None:
         self.account = settings.account
+        self._principals = settings.principals
         self.store = StreamStore(settings.client)
         self.keeper = StreamKeeper(settings.client, self.store)
         self.writer = ShardWriter(settings.client)
         self.reader = ShardReader(settings.client)
         self.limits = ShardLimits(enabled=settings.limits)
         self.plain = PlainTopics(settings.client, settings.expose)
+        self.metrics = ShardMetrics()
+        self._metrics_server = (
+            None
+            if settings.metrics is None
+            else MetricsServer(settings.metrics, lambda: self.metrics.readings(self._enabled))
+        )
+        self.ciphers = StreamCiphers(settings.master_keys)
+        self.scaling = settings.scaling
+        self._scaler = Scaler(settings.scaling, self.store, self.keeper, self.reader)
+        self.demand = self._scaler.demand
 
     def start(self) -> None:
         """Read the streams and begin to serve.
@@ -49,9 +74,16 @@ class KinesisService:
         _ = self.store.seal
         self.keeper.start()
         self.writer.start()
+        self._scaler.start()
+        if self._metrics_server is not None:
+            self._metrics_server.start()
+            log.info("kinesis_metrics_served", url=self._metrics_server.url)
 
     def stop(self) -> None:
         """End. No operation may run any more."""
+        if self._metrics_server is not None:
+            self._metrics_server.close()
+        self._scaler.stop()
         self.writer.stop()
         self.reader.close()
         self.keeper.stop()
@@ -59,6 +91,26 @@ class KinesisService:
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def _enabled(self, name: str) -> tuple[str, ...]:
+        stream = self.store.streams.get(name)
+        return () if stream is None else stream.metrics
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where Prometheus finds the figures, if anywhere."""
+        return None if self._metrics_server is None else self._metrics_server.url
+
+    @property
+    def billing_commitment(self) -> BillingCommitment:
+        return BillingCommitment.from_json(self.store.documents.get(ACCOUNT_NAME))
+
+    def principal(self, access_key: str | None) -> Principal:
+        """Return who an access key is; without keys, everyone is the account's owner."""
+        own = f"arn:aws:iam::{self.account.id}"
+        if access_key is None:
+            return Principal(f"{own}:root")
+        return Principal(self._principals.get(access_key, f"{own}:user/{access_key}"))
 
     def stream_name(self, request: Request) -> str:
         """Return the name in StreamName, StreamARN, ResourceARN or ConsumerARN.
@@ -98,6 +150,20 @@ class KinesisService:
         if stream.status not in (StreamStatus.ACTIVE, StreamStatus.UPDATING):
             raise self.no_stream(stream.name)
         return stream
+
+    def opened(self, stream: StreamState, rows: Sequence[StoredRow]) -> list[StoredRow]:
+        """Return rows of a stream with their data, decrypted if they are encrypted.
+
+        Raises:
+            ServiceError: this gateway lacks the key.
+        """
+        if stream.plain:
+            return list(rows)
+        return self.ciphers.opened(
+            rows,
+            lambda: self.store.streams.get(stream.name, stream),
+            lambda: self.store.tail.refresh(_REFRESH_SECONDS),
+        )
 
     def no_stream(self, name: str) -> Exception:
         return not_found(f"Stream {name} under account {self.account.id} not found.")

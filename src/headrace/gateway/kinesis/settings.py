@@ -8,10 +8,12 @@ from typing import Final
 from headrace.client.address import Address
 from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.identity.account import Account
+from headrace.gateway.kinesis.limit.demand import ScalingRule
 from headrace.telemetry.browser_guard import is_loopback_address
 
 DEFAULT_LISTEN: Final = Address("127.0.0.1", 4567)
 DEFAULT_ACCOUNT: Final = Account()
+DEFAULT_SCALING: Final = ScalingRule()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +22,12 @@ class KinesisSettings:
 
     Attributes:
         keys: secrets by access key id. Without any, every signature is accepted.
+        principals: ARNs of keys that are of another account, by access key id.
+        master_keys: by their ids. Streams can be encrypted under them.
         expose: patterns of plain topics that are shown as streams, such as `clicks*`.
         limits: whether the service's limits per shard apply.
+        scaling: when on-demand streams get more or fewer shards.
+        metrics: where Prometheus finds the figures of enhanced monitoring; None for nowhere.
         certificate, certificate_key: PEM files. With them the API is served over TLS only.
     """
 
@@ -29,8 +35,12 @@ class KinesisSettings:
     listen: Address = DEFAULT_LISTEN
     account: Account = DEFAULT_ACCOUNT
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    principals: Mapping[str, str] = field(default_factory=dict)
+    master_keys: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     expose: tuple[str, ...] = ()
     limits: bool = True
+    scaling: ScalingRule = DEFAULT_SCALING
+    metrics: Address | None = None
     certificate: Path | None = None
     certificate_key: Path | None = None
 

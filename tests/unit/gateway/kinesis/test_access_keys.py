@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.gateway.kinesis.access.access_keys import add_access_key, read_access_keys
+from headrace.gateway.kinesis.access.access_keys import (
+    AccessKey,
+    add_access_key,
+    read_access_keys,
+)
 from headrace.model.error import ConfigError
 
 
@@ -21,7 +25,10 @@ def test_an_added_key_is_read_and_only_its_owner_can_read_the_file(tmp_path: Pat
     second = add_access_key(path, "AKIDTWO")
     again = add_access_key(path, "AKIDONE")
 
-    assert read_access_keys(path) == {"AKIDONE": again, "AKIDTWO": second}
+    assert read_access_keys(path) == {
+        "AKIDONE": AccessKey(again),
+        "AKIDTWO": AccessKey(second),
+    }
     assert len({first, second, again}) == 3
     assert path.stat().st_mode & 0o777 == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["keys"]
@@ -57,7 +64,19 @@ def test_a_key_is_added_to_an_empty_file(tmp_path: Path) -> None:
 
     secret = add_access_key(path, "AKIDONE")
 
-    assert read_access_keys(path) == {"AKIDONE": secret}
+    assert read_access_keys(path) == {"AKIDONE": AccessKey(secret)}
+
+
+def test_a_key_of_another_account_stays_one(tmp_path: Path) -> None:
+    path, bob = tmp_path / "keys", "arn:aws:iam::111122223333:user/bob"
+    add_access_key(path, "AKIDONE")
+    add_access_key(path, "AKIDBOB", bob)
+    secret = add_access_key(path, "AKIDBOB")
+
+    assert read_access_keys(path)["AKIDBOB"] == AccessKey(secret, bob)
+    assert read_access_keys(path)["AKIDONE"].principal == ""
+    with pytest.raises(ConfigError, match="no ARN of a user"):
+        add_access_key(path, "AKIDEVE", "eve")
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o620, 0o666])
@@ -77,4 +96,6 @@ def test_no_key_is_lost_when_several_are_added_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as workers:
         secrets = list(workers.map(lambda name: add_access_key(path, name), names))
 
-    assert read_access_keys(path) == dict(zip(names, secrets, strict=True))
+    assert {name: key.secret for name, key in read_access_keys(path).items()} == dict(
+        zip(names, secrets, strict=True)
+    )

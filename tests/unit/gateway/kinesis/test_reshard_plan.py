@@ -130,9 +130,9 @@ def test_a_count_too_far_away_is_refused(target: int) -> None:
 
 
 def test_a_state_of_a_newer_format_is_refused() -> None:
-    raw = active(1).as_json() | {"format": 2}
+    raw = active(1).as_json() | {"format": 3}
 
-    with pytest.raises(ValueError, match="format 2"):
+    with pytest.raises(ValueError, match="format 3"):
         StreamState.from_json(raw)
 
 

@@ -125,6 +125,8 @@ def get_records(service: KinesisService, request: Request) -> Steps:
     shard = named_shard(service, stream, shard_id(position.shard))
     refuse_dry_run(request)
     if not service.limits.allows_read(stream.name, shard.number, time.monotonic()):
+        refused = {"ReadProvisionedThroughputExceeded": 1.0}
+        service.metrics.count(stream.metrics, stream.name, shard.id, refused)
         raise throughput_exceeded(
             f"Rate exceeded for shard {shard.id} in stream {stream.name} under account "
             f"{service.account.id}."
@@ -177,7 +179,7 @@ def read_shard(
     read = _read_rows(service, stream, shard, offset, limit, wait_ms)
     if shard.is_open:
         shard = service.store.vouched_shard(stream, shard.number, lease_clock())
-    return ShardRead(shard, read.rows, read.next_offset, read.end, service.now_ms())
+    return _opened(service, stream, shard, read)
 
 
 def _reading(
@@ -191,7 +193,7 @@ def _reading(
     read = _read_rows(service, stream, shard, offset, limit)
     if shard.is_open:
         shard = yield from service.store.vouching(stream, shard.number, lease_clock())
-    return ShardRead(shard, read.rows, read.next_offset, read.end, service.now_ms())
+    return _opened(service, stream, shard, read)
 
 
 def _read_rows(
@@ -211,6 +213,29 @@ def _read_rows(
         raise cluster_failure("The shard cannot be read", error) from error
 
 
+def _opened(
+    service: KinesisService, stream: StreamState, shard: Shard, read: ReadRows
+) -> ShardRead:
+    """Return what was read, decrypted if need be, and count it."""
+    rows = service.opened(stream, read.rows)
+    found = ShardRead(shard, rows, read.next_offset, read.end, service.now_ms())
+    _count(service, stream, found)
+    return found
+
+
+def _count(service: KinesisService, stream: StreamState, read: ShardRead) -> None:
+    """Count a read for enhanced monitoring, as the stream's settings are by now."""
+    enabled = service.store.streams.get(stream.name, stream).metrics
+    if enabled:
+        size = sum(len(each.value) + len(each.key or b"") for each in read.rows)
+        outgoing = {
+            "OutgoingBytes": float(size),
+            "OutgoingRecords": float(len(read.rows)),
+            "IteratorAgeMilliseconds": float(read.behind_ms),
+        }
+        service.metrics.count(enabled, stream.name, read.shard.id, outgoing)
+
+
 def record_fields(shard: Shard, row: StoredRow) -> dict[str, Any]:
     """Return a record as GetRecords shows it. A plain record may have a key of any bytes, or none.
 
@@ -220,7 +245,7 @@ def record_fields(shard: Shard, row: StoredRow) -> dict[str, Any]:
         "SequenceNumber": shard.sequence_number(row.offset, row.time_ms),
         "ApproximateArrivalTimestamp": Timestamp(max(0, row.time_ms)),
         "Data": row.value,
-        "EncryptionType": "NONE",
+        "EncryptionType": "KMS" if row.is_encrypted else "NONE",
     }
     if row.key is not None:
         fields["PartitionKey"] = row.key.decode("utf-8", "replace")

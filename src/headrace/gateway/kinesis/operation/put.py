@@ -4,8 +4,10 @@ Rule 1: a record is acknowledged only when a fresh view of the streams says that
 shard's end (`StreamStore.vouched_shard`). A record behind the end is put again, into the child.
 Rule 2: a malformed record fails the whole request. What a shard's limits or a broker refuse fails
 alone, in PutRecords.
+Rule 3: the records of one request are all encrypted, or all plain, as the stream was when it came.
 """
 
+import random
 import time
 from collections.abc import Generator
 from concurrent.futures import Future
@@ -28,7 +30,7 @@ from headrace.gateway.kinesis.service import KinesisService, Request, Steps
 from headrace.gateway.kinesis.store.lease import lease_clock
 from headrace.gateway.kinesis.stream.hash_key import LARGEST, hash_key
 from headrace.gateway.kinesis.stream.shard import Shard
-from headrace.gateway.kinesis.stream.stream_state import StreamState
+from headrace.gateway.kinesis.stream.stream_state import Distribution, StreamMode, StreamState
 from headrace.gateway.kinesis.wait import Wait
 from headrace.model.ids import TopicPartition
 
@@ -54,7 +56,7 @@ def put_record(service: KinesisService, request: Request) -> Steps:
     yield from _put(service, stream, [put])
     if put.error is not None:
         raise put.error
-    return {**_placed_fields(put), "EncryptionType": "NONE"}
+    return {**_placed_fields(put), "EncryptionType": _encryption_type(stream)}
 
 
 def put_records(service: KinesisService, request: Request) -> Steps:
@@ -67,31 +69,39 @@ def put_records(service: KinesisService, request: Request) -> Steps:
     return {
         "FailedRecordCount": sum(put.error is not None for put in puts),
         "Records": [_result(put) for put in puts],
-        "EncryptionType": "NONE",
+        "EncryptionType": _encryption_type(stream),
     }
 
 
 def _checked(record: dict[str, Any], stream: StreamState) -> _Put:
     text = record.get("PartitionKey")
-    if text is None:
+    is_even = stream.distribution is Distribution.AUTO
+    if text is None and not is_even:
         raise validation(
             "1 validation error detected: Value null at 'partitionKey' failed to satisfy "
             "constraint: Member must not be null"
         )
     explicit = record.get("ExplicitHashKey")
-    key = hash_key(text) if explicit is None else int(explicit)
-    if key > LARGEST:
+    if is_even:  # keys are kept, and decide nothing
+        key = random.getrandbits(128)
+    else:
+        key = hash_key(text or "") if explicit is None else int(explicit)
+    if key > LARGEST or (is_even and int(explicit or 0) > LARGEST):
         raise invalid_argument(
             f"Invalid ExplicitHashKey. ExplicitHashKey must be in the range: [0, 2^128-1]. "
             f"Specified value was {explicit}"
         )
-    row = Row(text.encode(), record["Data"], explicit)
+    row = Row(None if text is None else text.encode(), record["Data"], explicit)
     if len(row.value) + len(row.key or b"") > stream.max_record_kib * 1024:
         raise validation(
             "1 validation error detected: Value at 'data' failed to satisfy constraint: Member "
             f"must have length less than or equal to {stream.max_record_kib * 1024}"
         )
     return _Put(row, key)
+
+
+def _encryption_type(stream: StreamState) -> str:
+    return "NONE" if stream.data_key is None else "KMS"
 
 
 def _placed_fields(put: _Put) -> dict[str, Any]:
@@ -111,8 +121,12 @@ def _put(
     service: KinesisService, stream: StreamState, puts: list[_Put]
 ) -> Generator[Wait, None, None]:
     """Put records until each is before its shard's end, or has an error."""
+    cipher = service.ciphers.encrypting(stream)
     _apply_limits(service, stream, puts)
     left = [put for put in puts if put.error is None]
+    if cipher is not None:
+        for put in left:
+            put.row = put.row._replace(value=cipher.encrypt(put.row.value, put.row.key))
     for _ in range(_MOST_TRIES):
         if not left:
             return
@@ -124,6 +138,9 @@ def _put(
 
 def _apply_limits(service: KinesisService, stream: StreamState, puts: list[_Put]) -> None:
     now = time.monotonic()
+    if stream.mode is StreamMode.ON_DEMAND:
+        total = sum(len(put.row.value) + len(put.row.key or b"") for put in puts)
+        service.demand.count(stream.name, len(puts), total, now)
     for put in puts:
         shard = stream.shard_for(put.key)
         size_bytes = len(put.row.value) + len(put.row.key or b"")
@@ -132,6 +149,8 @@ def _apply_limits(service: KinesisService, stream: StreamState, puts: list[_Put]
                 f"Rate exceeded for shard {shard.id} in stream {stream.name} under account "
                 f"{service.account.id}."
             )
+            refused = {"WriteProvisionedThroughputExceeded": 1.0}
+            service.metrics.count(stream.metrics, stream.name, shard.id, refused)
 
 
 def _put_once(
@@ -208,11 +227,15 @@ def _confirm(
             put.error = error
         return []
     again = []
+    size = 0
     for put, offset, time_ms in placed:
         if known.last is None or offset < known.last:
             put.placed = (known, offset, time_ms)
+            size += len(put.row.value) + len(put.row.key or b"")
         else:
             again.append(put)
+    incoming = {"IncomingBytes": float(size), "IncomingRecords": float(len(placed) - len(again))}
+    service.metrics.count(stream.metrics, stream.name, shard.id, incoming)
     return again
 
 

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from headrace.gateway.kinesis.error import invalid_argument
+from headrace.gateway.kinesis.error import invalid_argument, validation
 from headrace.gateway.kinesis.identity.page_token import read_token, write_token
 from headrace.gateway.kinesis.operation.stream import shard_fields
 from headrace.gateway.kinesis.service import KinesisService, Request, Response
 from headrace.gateway.kinesis.stream.reshard_plan import plan_merge, plan_shard_count, plan_split
 from headrace.gateway.kinesis.stream.shard import shard_number
 from headrace.gateway.kinesis.stream.shard_filter import filtered_shards
-from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
+from headrace.gateway.kinesis.stream.stream_state import StreamMode, StreamState, StreamStatus
 
 _PER_PAGE: Final = 1000
 
@@ -61,10 +61,19 @@ def _number(shard_id: str) -> int:
     return number
 
 
+def _check_provisioned(stream: StreamState, operation: str) -> None:
+    if stream.mode is StreamMode.ON_DEMAND:
+        raise validation(
+            f"{operation} is only supported for streams in PROVISIONED mode: {stream.name} is "
+            "ON_DEMAND and scales by itself."
+        )
+
+
 def split_shard(service: KinesisService, request: Request) -> Response:
     key = int(request["NewStartingHashKey"])
 
     def step(stream: StreamState) -> StreamState:
+        _check_provisioned(stream, "SplitShard")
         plan = plan_split(
             stream, service.account.id, request["ShardToSplit"], key, service.now_ms()
         )
@@ -76,6 +85,7 @@ def split_shard(service: KinesisService, request: Request) -> Response:
 
 def merge_shards(service: KinesisService, request: Request) -> Response:
     def step(stream: StreamState) -> StreamState:
+        _check_provisioned(stream, "MergeShards")
         plan = plan_merge(
             stream,
             service.account.id,
@@ -95,6 +105,7 @@ def update_shard_count(service: KinesisService, request: Request) -> Response:
 
     def step(stream: StreamState) -> StreamState:
         nonlocal current
+        _check_provisioned(stream, "UpdateShardCount")
         current = len(stream.open_shards)
         plan = plan_shard_count(stream, service.account.id, target, service.now_ms())
         return stream if plan is None else stream.announced(plan)

@@ -9,15 +9,21 @@ from headrace.gateway.kinesis.error import (
     validation,
 )
 from headrace.gateway.kinesis.identity.page_token import read_token, write_token
+from headrace.gateway.kinesis.operation.capacity import (
+    check_distribution,
+    checked_warm_mibps,
+    warm_fields,
+)
 from headrace.gateway.kinesis.protocol.timestamp import Timestamp
 from headrace.gateway.kinesis.service import KinesisService, Request, Response
-from headrace.gateway.kinesis.stream.reshard_plan import MOST_SHARDS
+from headrace.gateway.kinesis.stream.reshard_plan import MOST_SHARDS, check_active
 from headrace.gateway.kinesis.stream.shard import Shard, shard_number
 from headrace.gateway.kinesis.stream.shard_filter import kept_shards
 from headrace.gateway.kinesis.stream.stream_state import (
     DEFAULT_RECORD_KIB,
     DEFAULT_RETENTION_HOURS,
     ON_DEMAND_SHARDS,
+    Distribution,
     StreamMode,
     StreamState,
     StreamStatus,
@@ -42,9 +48,9 @@ def create_stream(service: KinesisService, request: Request) -> Response:
         if count is not None:
             raise validation("ShardCount must not be provided for a stream in ON_DEMAND mode.")
         count = ON_DEMAND_SHARDS
-    for member in ("WarmThroughputMiBps", "RecordDistributionStrategy"):
-        if request.get(member) not in (None, "USER_PARTITION_KEY"):
-            raise invalid_argument(f"{member} is not supported by Headrace yet.")
+    distribution = Distribution(request.get("RecordDistributionStrategy", "USER_PARTITION_KEY"))
+    check_distribution(mode, distribution)
+    warm_mibps = checked_warm_mibps(service, mode, request.get("WarmThroughputMiBps"))
     assert count is not None
     if count > MOST_SHARDS:
         raise limit_exceeded(f"A stream has at most {MOST_SHARDS} shards.")
@@ -68,9 +74,11 @@ def create_stream(service: KinesisService, request: Request) -> Response:
             raise exists
         return new_stream(
             name,
-            count,
+            max(count, warm_mibps),
             service.now_ms(),
             mode=mode,
+            distribution=distribution,
+            warm_mibps=warm_mibps,
             tags=dict(request.get("Tags", {})),
             max_record_kib=request.get("MaxRecordSizeInKiB", DEFAULT_RECORD_KIB),
         )
@@ -126,14 +134,17 @@ def describe_stream(service: KinesisService, request: Request) -> Response:
 
 def describe_stream_summary(service: KinesisService, request: Request) -> Response:
     stream = service.stream(request)
-    return {
-        "StreamDescriptionSummary": {
-            **_fields(service, stream),
-            "OpenShardCount": len(stream.open_shards),
-            "ConsumerCount": len(stream.consumers),
-            "MaxRecordSizeInKiB": stream.max_record_kib,
-        }
+    summary = {
+        **_fields(service, stream),
+        "OpenShardCount": len(stream.open_shards),
+        "ConsumerCount": len(stream.consumers),
+        "MaxRecordSizeInKiB": stream.max_record_kib,
+        "ChannelCount": 0,
+        "RecordDistributionStrategy": stream.distribution.value,
     }
+    if stream.mode is StreamMode.ON_DEMAND:
+        summary["WarmThroughput"] = warm_fields(stream)
+    return {"StreamDescriptionSummary": summary}
 
 
 def describe_limits(service: KinesisService, request: Request) -> Response:
@@ -208,7 +219,7 @@ def update_max_record_size(service: KinesisService, request: Request) -> Respons
     size = request["MaxRecordSizeInKiB"]
 
     def step(stream: StreamState) -> StreamState:
-        check_active(service, stream)
+        check_active(stream, service.account.id)
         if size == stream.max_record_kib:
             return stream
         return stream.changed(max_record_kib=size, status=StreamStatus.UPDATING)
@@ -224,7 +235,7 @@ def _with_retention(stream: StreamState, hours: int) -> StreamState:
 
 
 def _check_hours(service: KinesisService, stream: StreamState, hours: int) -> None:
-    check_active(service, stream)
+    check_active(stream, service.account.id)
     if hours < DEFAULT_RETENTION_HOURS:
         raise invalid_argument(
             f"Minimum allowed retention period is {DEFAULT_RETENTION_HOURS} hours. "
@@ -234,15 +245,6 @@ def _check_hours(service: KinesisService, stream: StreamState, hours: int) -> No
         raise invalid_argument(
             f"Maximum allowed retention period is {_MOST_HOURS} hours. "
             f"Requested retention period ({hours} hours) is too long."
-        )
-
-
-def check_active(service: KinesisService, stream: StreamState) -> None:
-    """Refuse a change of a stream that another change is not finished with."""
-    if stream.status is not StreamStatus.ACTIVE:
-        raise in_use(
-            f"Stream {stream.name} under account {service.account.id} not ACTIVE, "
-            f"instead in state {stream.status}"
         )
 
 
@@ -276,9 +278,12 @@ def _summary(service: KinesisService, stream: StreamState) -> dict[str, Any]:
 
 
 def _fields(service: KinesisService, stream: StreamState) -> dict[str, Any]:
-    return {
+    fields = {
         **_summary(service, stream),
         "RetentionPeriodHours": stream.retention_hours,
-        "EnhancedMonitoring": [{"ShardLevelMetrics": []}],
-        "EncryptionType": "NONE",
+        "EnhancedMonitoring": [{"ShardLevelMetrics": list(stream.metrics)}],
+        "EncryptionType": "NONE" if stream.data_key is None else "KMS",
     }
+    if stream.data_key is not None:
+        fields["KeyId"] = stream.data_key.key_id
+    return fields

@@ -22,9 +22,10 @@ class Row(NamedTuple):
 
 
 class StoredRow(NamedTuple):
-    """A record that was read."""
+    """A record that was read. `is_encrypted`: its value was, in the log."""
 
     offset: int
     time_ms: int
     key: bytes | None
     value: bytes
+    is_encrypted: bool = False

@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -29,6 +29,7 @@ from headrace.gateway.kinesis.store.stream_topic import (
     SEAL_NAME,
     STREAM_TOPIC,
     create_stream_topic,
+    write_document,
     write_seal_key,
     write_stream,
 )
@@ -81,6 +82,10 @@ class StreamStore:
         return self.tail.streams
 
     @property
+    def documents(self) -> Mapping[str, dict[str, Any]]:
+        return self.tail.documents
+
+    @property
     def seal(self) -> Seal:
         """What iterators are sealed with; the first instance makes the key."""
         if self._seal is None:
@@ -114,6 +119,12 @@ class StreamStore:
 
         self._change(name, value)
         return outcome[0]
+
+    def change_document(
+        self, name: str, step: Callable[[dict[str, Any] | None], dict[str, Any]]
+    ) -> None:
+        """Change a record that is no stream, as `change` changes streams."""
+        self._change(name, lambda: write_document(step(self.documents.get(name))))
 
     def _change(self, name: str, value: Callable[[], bytes | None]) -> None:
         """Write a record. `value` returns it, empty for a tombstone, or None to write nothing."""

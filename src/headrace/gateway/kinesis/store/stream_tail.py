@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -29,6 +29,7 @@ from headrace.gateway.kinesis.store.stream_topic import (
     LEASE_NAME,
     SEAL_NAME,
     STREAM_PARTITION,
+    read_document,
     read_seal_key,
     read_stream,
 )
@@ -50,6 +51,7 @@ class StreamTail:
 
     Attributes:
         streams: all streams by name, as far as they are known.
+        documents: all records that are neither streams nor the seal's key, such as the account.
         seal_key: of iterators, once it is known.
         confirmed_at: the moment of `lease_clock` for which `streams` was last confirmed.
     """
@@ -65,6 +67,7 @@ class StreamTail:
         )
         self._leases = LeaseWriter(settings)
         self.streams: Mapping[str, StreamState] = {}
+        self.documents: Mapping[str, dict[str, Any]] = {}
         self.seal_key: bytes | None = None
         self.confirmed_at = float("-inf")
         self._offset = 0
@@ -154,6 +157,7 @@ class StreamTail:
             log.warning("kinesis_streams_restarted", offset=self._offset)
             self._offset = max(0, fetched.log_start)
             self.streams = {}
+            self.documents = {}
             return
         decoded = decode(
             fetched.data,
@@ -183,10 +187,13 @@ class StreamTail:
     ) -> None:
         if value is None:
             streams.pop(name, None)
+            self.documents = {key: each for key, each in self.documents.items() if key != name}
             return
         try:
             if name == SEAL_NAME:
                 self.seal_key = read_seal_key(value)
+            elif name.startswith("/"):
+                self.documents = {**self.documents, name: read_document(value)}
             else:
                 streams[name] = read_stream(value)
         except (ValueError, KeyError, TypeError) as error:

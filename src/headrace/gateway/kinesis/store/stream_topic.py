@@ -7,7 +7,7 @@ may read this topic may read the records as well. Records under `LEASE_NAME` are
 
 import base64
 import json
-from typing import Final
+from typing import Any, Final
 
 from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.network.pool import ConnectionPool
@@ -20,6 +20,9 @@ STREAM_TOPIC: Final = "headrace.kinesis.streams"
 STREAM_PARTITION: Final = TopicPartition(STREAM_TOPIC, 0)
 SEAL_NAME: Final = "/seal"
 """No stream can have this name."""
+
+ACCOUNT_NAME: Final = "/account"
+"""The key of the account's settings, as JSON: a document. All keys with a slash are no streams."""
 
 LEASE_NAME: Final = "/lease"
 """The key of records that instances write only to read them back (`lease_writer`)."""
@@ -79,3 +82,19 @@ def write_seal_key(key: bytes) -> bytes:
 
 def read_seal_key(value: bytes) -> bytes:
     return base64.b64decode(json.loads(value)["key"])
+
+
+def write_document(document: dict[str, Any]) -> bytes:
+    return json.dumps({"format": FORMAT, **document}, separators=(",", ":")).encode()
+
+
+def read_document(value: bytes) -> dict[str, Any]:
+    """Read a record that is no stream.
+
+    Raises:
+        ValueError: it is no JSON object, or one of a newer format.
+    """
+    document = json.loads(value)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ValueError("no document of a known format")
+    return document

@@ -26,7 +26,7 @@ def plan_split(
     Raises:
         ServiceError: the stream is busy, the shard is gone, or the key is not inside it.
     """
-    _check_active(stream, account)
+    check_active(stream, account)
     shard = _open_shard(stream, account, shard_id)
     if not shard.keys.start + 1 < new_starting_key < shard.keys.end:
         raise invalid_argument(
@@ -48,7 +48,7 @@ def plan_merge(
     Raises:
         ServiceError: the stream is busy, a shard is gone, or the two are not neighbours.
     """
-    _check_active(stream, account)
+    check_active(stream, account)
     one = _open_shard(stream, account, shard_id)
     other = _open_shard(stream, account, adjacent_id)
     if one.keys.end + 1 != other.keys.start and other.keys.end + 1 != one.keys.start:
@@ -67,7 +67,7 @@ def plan_shard_count(stream: StreamState, account: str, target: int, now_ms: int
     Raises:
         ServiceError: the stream is busy, or the target is too far away.
     """
-    _check_active(stream, account)
+    check_active(stream, account)
     current = len(stream.open_shards)
     if target > 2 * current:
         raise limit_exceeded(
@@ -81,6 +81,14 @@ def plan_shard_count(stream: StreamState, account: str, target: int, now_ms: int
         )
     if target > MOST_SHARDS:
         raise limit_exceeded(f"A stream has at most {MOST_SHARDS} shards.")
+    return plan_uniform(stream, target, now_ms)
+
+
+def plan_uniform(stream: StreamState, target: int, now_ms: int) -> Reshard | None:
+    """Plan any number of shards of equal size, for a stream that no other change is under way of.
+
+    Returns None if the shards are as wished already.
+    """
     row = _Row(stream, now_ms)
     pieces = stream.open_shards
     ranges = uniform_ranges(target)
@@ -162,7 +170,8 @@ class _Row:
         return shard
 
 
-def _check_active(stream: StreamState, account: str) -> None:
+def check_active(stream: StreamState, account: str) -> None:
+    """Refuse a change of a stream that another change is not finished with."""
     if stream.status is not StreamStatus.ACTIVE:
         raise in_use(
             f"Stream {stream.name} under account {account} not ACTIVE, "

@@ -15,11 +15,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from headrace.gateway.kinesis.stream.data_key import DataKey
 from headrace.gateway.kinesis.stream.hash_key import uniform_ranges
 from headrace.gateway.kinesis.stream.shard import NO_PARTITION, Shard
 
 FORMAT: Final = 1
 """Of the record's JSON. A reader refuses a greater one: it would misread the shards."""
+
+GUARDED_FORMAT: Final = 2
+"""Of a stream with encryption or policies. A gateway that does not know of them must not serve it:
+it would write plain records, return encrypted ones, and let everyone in."""
 
 HOUR_MS: Final = 3_600_000
 DEFAULT_RETENTION_HOURS: Final = 24
@@ -41,6 +46,13 @@ class StreamMode(StrEnum):
 
     PROVISIONED = "PROVISIONED"
     ON_DEMAND = "ON_DEMAND"
+
+
+class Distribution(StrEnum):
+    """What chooses the shard of a record: its partition key, or the service."""
+
+    USER_PARTITION_KEY = "USER_PARTITION_KEY"
+    AUTO = "AUTO"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +86,11 @@ class Consumer:
     name: str
     created_ms: int
     tags: dict[str, str] = field(default_factory=dict)
+    policy: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        fields = {"name": self.name, "created_ms": self.created_ms, "tags": self.tags}
+        return {**fields, "policy": self.policy} if self.policy else fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +98,7 @@ class StreamState:
     """A stream.
 
     Attributes:
+        warm_mibps: what an on-demand stream must always be able to take, in MiB per second.
         begun: the revision that began what is left to do; changes of tags leave it as it is.
         topic_id: of its topic, in hex digits; empty until that is created.
         plain: a Kafka topic that is only shown as a stream: it has no record of its own.
@@ -90,12 +108,17 @@ class StreamState:
     created_ms: int
     status: StreamStatus
     mode: StreamMode = StreamMode.PROVISIONED
+    distribution: Distribution = Distribution.USER_PARTITION_KEY
+    warm_mibps: int = 0
     retention_hours: int = DEFAULT_RETENTION_HOURS
     max_record_kib: int = DEFAULT_RECORD_KIB
     shards: tuple[Shard, ...]
     pending: Reshard | None = None
     tags: dict[str, str] = field(default_factory=dict)
     consumers: tuple[Consumer, ...] = ()
+    metrics: tuple[str, ...] = ()
+    data_keys: tuple[DataKey, ...] = ()
+    policy: str = ""
     revision: int = 1
     begun: int = 1
     topic_id: str = ""
@@ -121,6 +144,16 @@ class StreamState:
         """How many partitions the topic needs, those of the announced shards included."""
         opening = () if self.pending is None else self.pending.opening
         return 1 + max(each.partition for each in (*self.shards, *opening))
+
+    @property
+    def data_key(self) -> DataKey | None:
+        """What new records are encrypted with, or None if they are plain."""
+        return next((each for each in self.data_keys if each.retired_ms is None), None)
+
+    @property
+    def least_shards(self) -> int:
+        """How many open shards an on-demand stream keeps: a shard takes 1 MiB per second."""
+        return max(ON_DEMAND_SHARDS, self.warm_mibps)
 
     @property
     def is_settled(self) -> bool:
@@ -178,22 +211,29 @@ class StreamState:
         """Return the state in which the announced reshard is given up."""
         return self.changed(status=StreamStatus.ACTIVE, pending=None)
 
+    @property
+    def _is_guarded(self) -> bool:
+        policies = [self.policy, *(each.policy for each in self.consumers)]
+        return bool(self.data_keys) or any(policies)
+
     def as_json(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": GUARDED_FORMAT if self._is_guarded else FORMAT,
             "name": self.name,
             "created_ms": self.created_ms,
             "status": self.status,
             "mode": self.mode,
+            "distribution": self.distribution,
+            "warm_mibps": self.warm_mibps,
             "retention_hours": self.retention_hours,
             "max_record_kib": self.max_record_kib,
             "shards": [each.as_json() for each in self.shards],
             "pending": None if self.pending is None else self.pending.as_json(),
             "tags": self.tags,
-            "consumers": [
-                {"name": each.name, "created_ms": each.created_ms, "tags": each.tags}
-                for each in self.consumers
-            ],
+            "consumers": [each.as_json() for each in self.consumers],
+            "metrics": list(self.metrics),
+            "policy": self.policy,
+            "data_keys": [each.as_json() for each in self.data_keys],
             "revision": self.revision,
             "begun": self.begun,
             "topic_id": self.topic_id,
@@ -206,7 +246,7 @@ class StreamState:
         Raises:
             ValueError: a newer format, or something else.
         """
-        if raw.get("format") != FORMAT:
+        if raw.get("format") not in (FORMAT, GUARDED_FORMAT):
             raise ValueError(f"format {raw.get('format')!r} of a stream is not known here")
         pending = raw["pending"]
         return cls(
@@ -214,12 +254,17 @@ class StreamState:
             created_ms=raw["created_ms"],
             status=StreamStatus(raw["status"]),
             mode=StreamMode(raw["mode"]),
+            distribution=Distribution(raw.get("distribution", "USER_PARTITION_KEY")),
+            warm_mibps=raw.get("warm_mibps", 0),
             retention_hours=raw["retention_hours"],
             max_record_kib=raw["max_record_kib"],
             shards=tuple(map(Shard.from_json, raw["shards"])),
             pending=None if pending is None else Reshard.from_json(pending),
             tags=raw["tags"],
             consumers=tuple(Consumer(**each) for each in raw["consumers"]),
+            data_keys=tuple(map(DataKey.from_json, raw.get("data_keys", ()))),
+            metrics=tuple(raw.get("metrics", ())),
+            policy=raw.get("policy", ""),
             revision=raw["revision"],
             begun=raw.get("begun", raw["revision"]),
             topic_id=raw["topic_id"],

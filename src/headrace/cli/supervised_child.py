@@ -1,0 +1,106 @@
+"""A process that is started again when it ends: a broker of a cluster, a service beside a broker.
+
+It does not outlive the thread that starts it, however that ends (`process.die_with_parent`). Its
+output goes to ours, each line with its name.
+"""
+
+import subprocess
+import time
+from collections.abc import Sequence
+from threading import Event, Thread
+from typing import IO
+
+from headrace.process.die_with_parent import die_with_parent
+
+_STOP_SECONDS = 60.0
+_OUTPUT_SECONDS = 2.0
+_FIRST_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 30.0
+# A process that ran so long did not fail because of its configuration.
+_HEALTHY_SECONDS = 60.0
+
+
+class SupervisedChild:
+    """One process, and when it is started again after it ended. For one thread, which stays.
+
+    Args:
+        name: begins each line of its output.
+        announcement: a part of the line that it prints when it is ready.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], announcement: str) -> None:
+        self.name = name
+        self._command = command
+        self._announcement = announcement
+        self._process: subprocess.Popen[str] | None = None
+        self._output: Thread | None = None
+        self._started = 0.0
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
+        self._due = 0.0
+        self.announced = Event()
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - a command of our own
+            self._command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # its parent gets Ctrl-C and stops its children in turn
+            preexec_fn=die_with_parent,
+        )
+        self._started = time.monotonic()
+        assert self._process.stdout is not None
+        self._output = Thread(target=self._forward, args=(self._process.stdout,), daemon=True)
+        self._output.start()
+
+    def _forward(self, output: IO[str]) -> None:
+        for line in output:
+            print(f"{self.name} | {line}", end="", flush=True)
+            if self._announcement in line:
+                self.announced.set()
+
+    def restart_if_ended(self) -> None:
+        """Start the process again when it has ended and its pause is over."""
+        if self.running:
+            return
+        now = time.monotonic()
+        if self._process is not None:
+            lived = now - self._started
+            code = self._process.returncode
+            self._process = None
+            if lived > _HEALTHY_SECONDS:
+                self._pause_seconds = _FIRST_PAUSE_SECONDS
+            self._due = now + self._pause_seconds
+            print(
+                f"{self.name} ended with {code} after {lived:.0f} s: it is started again "
+                f"in {self._pause_seconds:g} s",
+                flush=True,
+            )
+            self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
+        elif now >= self._due:
+            self.start()
+
+    def stop(self) -> None:
+        """End it as a signal does; kill it if it does not end in a minute."""
+        process = self._process
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if self._output is not None:  # its last lines belong before ours
+            self._output.join(_OUTPUT_SECONDS)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
