@@ -12,6 +12,7 @@ from headrace.console.status.audit_counts import AuditCounts
 from headrace.console.status.cluster_poller import ClusterPoller
 from headrace.console.status.remote_run_poller import RemoteRunPoller
 from headrace.console.status.status_poller import StatusPoller
+from headrace.console.status.stream_poller import StreamPoller
 from headrace.flow.monitoring.run_folder import RunFolder
 from headrace.flow.remote.remote_run import instance_of
 from headrace.flow.remote.running_flow import LocalFlow, RemoteFlow, RunningFlow
@@ -27,6 +28,7 @@ class ConsoleState:
         cluster_poller: the last snapshot of the cluster, and its history.
         status_poller: the last status of the flows and agents.
         remote_run_poller: the flows of other machines, for it.
+        stream_poller: the streams of the Kinesis gateway.
         sessions: None while the console has no users file.
         stopping: set when the console shuts down; long responses end then.
     """
@@ -39,6 +41,7 @@ class ConsoleState:
     audit: AuditCounts
     status_poller: StatusPoller
     remote_run_poller: RemoteRunPoller
+    stream_poller: StreamPoller
     sessions: Sessions | None
     stopping: bool = False
 
@@ -47,16 +50,17 @@ class ConsoleState:
         clock = clock or SystemClock()
         audit = AuditCounts(settings.client, clock, settings.audit_topic)
         remote = RemoteRunPoller(settings.client, clock, settings.interval_seconds)
+        cluster_poller = ClusterPoller(
+            settings.client,
+            interval_seconds=settings.interval_seconds,
+            clock=clock,
+            after_poll=audit.read_new,
+        )
         return cls(
             settings=settings,
             clock=clock,
             cluster=ClusterClient(settings.client),
-            cluster_poller=ClusterPoller(
-                settings.client,
-                interval_seconds=settings.interval_seconds,
-                clock=clock,
-                after_poll=audit.read_new,
-            ),
+            cluster_poller=cluster_poller,
             audit=audit,
             status_poller=StatusPoller(
                 settings.agents,
@@ -66,6 +70,9 @@ class ConsoleState:
                 lambda: remote.runs,
             ),
             remote_run_poller=remote,
+            stream_poller=StreamPoller(
+                settings.client, settings.interval_seconds, lambda: cluster_poller.snapshot
+            ),
             changes=ChangeLog(settings.client, clock, settings.changes_topic),
             sessions=None if settings.users is None else Sessions(clock),
         )
@@ -87,12 +94,14 @@ class ConsoleState:
     def start(self) -> None:
         self.cluster_poller.start()
         self.remote_run_poller.start()
+        self.stream_poller.start()
         self.status_poller.start()
 
     def close(self) -> None:
         self.stopping = True
         self.status_poller.stop()
         self.remote_run_poller.stop()
+        self.stream_poller.stop()
         self.cluster_poller.stop()
         self.audit.close()
         self.cluster.close()

@@ -87,7 +87,7 @@ class _SessionPartition:
 
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """What the last fetch that the handler served has told (rule 4).
+    """What the last fetch that the handler served has shown (rule 4).
 
     Attributes:
         changes: of the session's partitions until then.

@@ -81,7 +81,7 @@ async def read_body(
 
 
 def _limit(headers: Mapping[str, str], keys: Mapping[str, str]) -> tuple[int, ServiceError]:
-    """Return how large a body may be, and what a client is told whose body is larger."""
+    """Return how large a body may be, and what a client is sent whose body is larger."""
     if keys:
         try:
             check_credential(headers, keys, time.time())

@@ -421,7 +421,7 @@ class ProducerState:
             self._unstable.ongoing[entry.transaction_first_offset] = entry.producer_id
 
     def adopt(self, other: "ProducerState") -> None:
-        """Become another state, which nobody else uses. Until then a thread without the lock sees
+        """Become another state, which no one else uses. Until then a thread without the lock sees
         this one whole, and never one that is half loaded."""
         self._unstable = other._unstable
         self._producers = other._producers

@@ -102,7 +102,7 @@ GROUP_KEYS = [
         ConfigType.INT,
         5000,
         "How long a reply of the coordinator waits until its records are with all replicas in "
-        "sync; then the client is told to ask again.",
+        "sync; then the client is to ask again.",
         minimum=1,
     ),
     broker_key(

@@ -2,7 +2,7 @@
 
 Rule 1: a lease record says nothing. It counts when it is read back: a reader gets only what all
 in-sync replicas have. A leader that was cut off can answer fetches and ListOffsets for as long as
-nobody tells it that it was deposed; it cannot bring a new record to its followers.
+no one tells it that it was deposed; it cannot bring a new record to its followers.
 Rule 2: records are written on demand, one at a time, and everyone who waits shares the next one.
 However many puts there are, there are about two records per second, and none without puts.
 """
