@@ -70,34 +70,38 @@ def replay_producers(
         remember_batch(producers, segment if segment is indexed else None, placed)
 
 
-def recall_unreplicated(
+def restore_unreplicated(
     producers: ProducerState,
     snapshots: SnapshotFiles,
     segments: Sequence[Segment],
     start: int,
     high_watermark: int,
 ) -> None:
-    """Let `producers`, loaded from a snapshot at `start`, wait for the markers below it that lie at
-    or above the high watermark.
+    """Let the last stable offset wait for the markers at or above the high watermark that the
+    snapshot of `producers` counted already.
 
-    A snapshot tells what is open. A transaction that was ended before it is not, but its marker may
-    still be lost with this replica's end: until it is replicated, readers of committed records must
-    not pass where the transaction began. Usually there is no such marker: the high watermark is
-    past the snapshot, or only the heads between the two are read.
+    A snapshot lists open transactions only. One that was decided before it, by such a marker, can
+    still be undone by a truncation: until the marker is replicated, readers of committed records
+    stop at that transaction's first offset.
 
-    Where the log cannot be walked, because an index or a head is damaged, readers wait at the start
-    until all below the snapshot is replicated.
+    It costs nothing if the high watermark is past the snapshot. Else the heads between them are
+    read, and a replay follows only if one is a control batch. Where the log cannot be walked,
+    because an index or a head is damaged, readers stop at its start until all below the snapshot is
+    replicated.
+
+    Args:
+        start: the offset of the snapshot.
     """
     if high_watermark >= start or not producers.has_markers:
         return
     try:
-        _recall_unreplicated(producers, snapshots, segments, start, high_watermark)
+        _find_unreplicated(producers, snapshots, segments, start, high_watermark)
     except (CorruptIndex, CorruptLog) as error:
         _log.warning("unreplicated_markers_unknown", below=start, reason=str(error))
-        producers.wait_for(segments[0].base_offset, start - 1)
+        producers.add_unreplicated(segments[0].base_offset, start - 1)
 
 
-def _recall_unreplicated(
+def _find_unreplicated(
     producers: ProducerState,
     snapshots: SnapshotFiles,
     segments: Sequence[Segment],
@@ -113,15 +117,17 @@ def _recall_unreplicated(
     before.load(entries)
     before.advance(high_watermark)
     replay_producers(before, segments, max(at, first), start)
-    producers.wait_as(before)
+    producers.add_unreplicated_of(before)
 
 
 def _heads(
     segments: Sequence[Segment], start: int, end: int
 ) -> Iterator[tuple[Segment, int, Batch]]:
-    """Yield the heads of the batches that begin from `start` on and below `end`, with their places.
+    """Yield the heads of the batches that begin from `start` on and below `end`, with segment and
+    position in its file. Checksums are not verified.
 
-    Nothing is verified: the caller knows these bytes to be sound.
+    Raises:
+        CorruptIndex, CorruptLog: the log cannot be walked.
     """
     for segment in segments[floor(segments, start) :]:
         if segment.base_offset >= end:

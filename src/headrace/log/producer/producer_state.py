@@ -77,8 +77,8 @@ class CompletedTransaction(NamedTuple):
 
 
 class _UnstableTransactions(NamedTuple):
-    """Those that readers of committed records must not pass. One value, so that a thread without
-    the lock finds both or neither replaced.
+    """The transactions that hold back the last stable offset. In one tuple, so that a reader
+    without the lock never sees one field replaced and the other not.
 
     Attributes:
         ongoing: first offset to producer id. Offsets only grow, so the order of arrival is their
@@ -368,14 +368,14 @@ class ProducerState:
         """Whether a producer that is known here ever ended a transaction."""
         return any(each.coordinator_epoch >= 0 for each in self._producers.values())
 
-    def wait_as(self, other: "ProducerState") -> None:
-        """Wait for the markers, too, that another state of the same log waits for."""
+    def add_unreplicated_of(self, other: "ProducerState") -> None:
+        """Hold the last stable offset back for the markers, too, that another state of the same log
+        does."""
         for each in other._unstable.unreplicated:
             heapq.heappush(self._unstable.unreplicated, each)
 
-    def wait_for(self, first_offset: int, marker_offset: int) -> None:
-        """Let readers of committed records stop at `first_offset` until all up to where a marker
-        may be is replicated."""
+    def add_unreplicated(self, first_offset: int, marker_offset: int) -> None:
+        """Hold the last stable offset at `first_offset` until a marker's offset is replicated."""
         heapq.heappush(self._unstable.unreplicated, (first_offset, marker_offset))
 
     # -- lifetime ------------------------------------------------------------------------------
@@ -383,7 +383,8 @@ class ProducerState:
     def expire(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> list[int]:
         """Forget the producers that were idle for `producer.id.expiration.ms`; return which.
 
-        None while a marker waits for replication: a snapshot must tell that there are markers.
+        Forgets no producer while a marker is unreplicated: `has_markers`, asked after a start from
+        a later snapshot, must still find its producer.
         """
         if self._unstable.unreplicated:
             return []
@@ -398,11 +399,7 @@ class ProducerState:
         return gone
 
     def clear(self) -> None:
-        """Forget everything, because the log was cut: load a snapshot and replay from there.
-
-        What was decided before that snapshot, and waits for replication, is not in it
-        (`producer_replay.recall_unreplicated`).
-        """
+        """Forget everything, because the log was emptied or a snapshot is about to be loaded."""
         self._producers = {}
         self._snapshotted = set()
         self._unstable = _UnstableTransactions(OrderedDict(), [])

@@ -438,7 +438,7 @@ WIDE = LogConfig(segment_bytes=1 << 20, index_interval_bytes=150)
 
 
 @pytest.mark.parametrize("broken", ["00000000000000000020.index", "00000000000000000000.index"])
-def test_an_index_that_is_broken_makes_readers_wait_and_a_start_no_worse(
+def test_a_broken_index_holds_readers_back_and_the_log_still_opens(
     load: Load, disk: CrashDisk, directory: Path, broken: str
 ) -> None:
     log, _ = load(WIDE)
@@ -454,7 +454,7 @@ def test_an_index_that_is_broken_makes_readers_wait_and_a_start_no_worse(
     assert log.last_stable_offset == 80
 
 
-def test_a_damaged_head_below_a_snapshot_makes_readers_wait_and_a_start_no_worse(
+def test_a_damaged_head_holds_readers_back_and_the_log_still_opens(
     load: Load, disk: CrashDisk, directory: Path
 ) -> None:
     log, _ = load(WIDE)
@@ -484,7 +484,7 @@ def test_a_cut_meets_a_broken_index_and_readers_wait(
     assert log.last_stable_offset == 75
 
 
-def test_a_reader_of_another_thread_never_passes_a_transaction_while_a_log_is_cut(
+def test_no_reader_sees_half_loaded_producers_while_a_log_is_cut(
     load: Load, disk: CrashDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, _ = load(WIDE)

@@ -364,7 +364,7 @@ def test_another_thread_sees_a_transaction_until_its_marker_is_replicated() -> N
     assert seen == [True]
 
 
-def test_nobody_is_forgotten_while_a_marker_waits_for_replication(log: Log) -> None:
+def test_no_producer_is_forgotten_while_a_marker_waits_for_replication(log: Log) -> None:
     log.append(0, transactional=True)
     log.mark()
     assert log.state.expire(10**15) == []
@@ -380,7 +380,7 @@ def test_a_state_that_is_adopted_is_seen_whole(log: Log) -> None:
     loaded = ProducerState()
     loaded.load(entry.copy() for entry in log.state.entries())
     assert loaded.has_markers
-    loaded.wait_for(0, log.end)
+    loaded.add_unreplicated(0, log.end)
 
     log.state.adopt(loaded)
 

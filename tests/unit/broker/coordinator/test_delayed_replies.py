@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.broker.coordinator.safe_replies import SafeReplies
+from headrace.broker.coordinator.delayed_replies import DelayedReplies
 from headrace.groups.effect import Delivery, GroupEffects
 from headrace.groups.error import GroupError
 from headrace.groups.request import GroupReply
@@ -69,7 +69,7 @@ class Shard:
         self.waits: dict[int, Wait] = {}
         self.answers: list[tuple[object, GroupError | None]] = []
         self.failures = 0
-        self.replies = SafeReplies(
+        self.replies = DelayedReplies(
             self.loop,  # type: ignore[arg-type]
             5.0,
             self._when_safe,  # type: ignore[arg-type]
@@ -168,7 +168,7 @@ def test_it_works_with_a_real_loop() -> None:
     async def main() -> list[GroupError | None]:
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[GroupError | None] = loop.create_future()
-        replies = SafeReplies(
+        replies = DelayedReplies(
             loop,
             0.01,
             lambda end: loop.create_future(),
