@@ -23,10 +23,19 @@ from headrace.config.properties import parse_properties
 from headrace.console.server import ConsoleServer
 from headrace.console.settings import ConsoleSettings
 from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE
+from headrace.gateway.kinesis.store.stream_topic import (
+    STREAM_TOPIC,
+    create_stream_topic,
+    write_stream,
+)
+from headrace.gateway.kinesis.stream.hash_key import LARGEST, HashRange
+from headrace.gateway.kinesis.stream.shard import Shard
+from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
 from headrace.ingest.agent.agent import Agent
 from headrace.ingest.agent.assembly import assemble
 from headrace.ingest.agent.monitor import Monitor
 from headrace.ingest.config.reader import plan_agent
+from headrace.model.clock import SystemClock
 from headrace.model.ids import TopicPartition
 from headrace.testing.readiness import free_port, wait_until
 from testkit.process.broker_process import BrokerProcess
@@ -73,6 +82,9 @@ a1.sinks.onwards.port = {closed_port}
 """
 
 
+HOUR_MS = 60 * 60 * 1000
+
+
 @dataclass(frozen=True, slots=True)
 class ConsoleSite:
     settings: ClientSettings
@@ -103,6 +115,7 @@ def console_site(folder: Path, *, for_tests: bool = True) -> Iterator[ConsoleSit
                 flow = parts.enter_context(_live_flow(folder, flows, broker.address))
                 _write_hostile(broker.address)
             _write_site(broker.address, 3_000)
+            _write_stream(broker.address)
             _commit_some(pool, for_tests=for_tests)
         _audit_some(settings)
         servers = {name: parts.enter_context(FigureServer()) for name in FLOWS}
@@ -172,6 +185,36 @@ def _write_site(address: str, views: int) -> None:
         if number % 3 == 0:
             producer.produce("searches", json.dumps({"user": user, "q": "kafka"}), user)
             producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def _write_stream(address: str) -> None:
+    """Show the views as a stream whose first shard was split, as the Kinesis gateway notes it."""
+    from confluent_kafka import Producer
+
+    create_stream_topic(ClientSettings.of({"bootstrap.servers": address}))
+    now_ms = SystemClock().wall_ms()
+    split_ms, middle = now_ms - 2 * HOUR_MS, LARGEST // 2
+    before = Shard(
+        number=0,
+        partition=0,
+        keys=HashRange(0, LARGEST),
+        created_ms=now_ms - 3 * HOUR_MS,
+        last=500,
+        closed_ms=split_ms,
+    )
+    after = [
+        Shard(number=number, partition=number, keys=keys, created_ms=split_ms, parent=0)
+        for number, keys in ((1, HashRange(0, middle)), (2, HashRange(middle + 1, LARGEST)))
+    ]
+    stream = StreamState(
+        name="page-views",
+        created_ms=before.created_ms,
+        status=StreamStatus.ACTIVE,
+        shards=(before, *after),
+    )
+    producer = Producer({"bootstrap.servers": address})
+    producer.produce(STREAM_TOPIC, write_stream(stream), stream.name)
     assert producer.flush(60) == 0
 
 

@@ -41,6 +41,7 @@ PAGES = {
     "flows": "/flows",
     "agents": "/agents",
     "audit": "/audit",
+    "streams": "/streams",
 }
 # Tables and charts as on the others, in the other colours too.
 MADE_OF_THE_SAME = ("topics", "partitions", "readers", "group")
@@ -230,6 +231,17 @@ def test_the_audit_flags_what_was_lost(page: Page) -> None:
     rows = page.get_by_role("region", name="Counts per topic and bucket").locator("tbody tr")
     expect(rows).to_have_count(1)
     expect(rows.locator(".below")).to_contain_text("99.942 %")
+
+
+def test_a_stream_shows_its_shards_over_time(page: Page) -> None:
+    go(page, "/streams")
+    card = page.get_by_role("region", name="Stream page-views")
+    expect(card).to_contain_text("2 open shards, 1 closed")
+    expect(card.locator(".shard")).to_have_count(3)
+    expect(card.locator(".shard.open")).to_have_count(2)
+    expect(card.get_by_role("row", name=re.compile("shardId-000000000002"))).to_contain_text(
+        re.compile(r"50\s%\sto\s100\s%")
+    )
 
 
 def test_a_flow_shows_its_graph_its_batches_and_its_tables(page: Page, site: ConsoleSite) -> None:

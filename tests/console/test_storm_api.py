@@ -12,14 +12,18 @@ from typing import Any
 import pytest
 
 from headrace.console.server import ConsoleServer
+from headrace.flow.monitoring.metrics import FlowFigures
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.monitoring.run_folder import (
     FOLDER_VARIABLE,
     Run,
     RunFolder,
     start_ticks,
+    this_run,
 )
+from headrace.flow.remote.driver_link import DriverLink
 from headrace.testing.readiness import wait_until
+from testkit.process.broker_process import BrokerProcess
 from testkit.process.console_client import ConsoleClient
 
 GRAPH = {
@@ -31,27 +35,17 @@ GRAPH = {
 }
 
 
-class Flow:
-    """A process that does nothing, and a thread that answers requests in its name."""
+FIGURES = FlowFigures("words", batch=7, batch_ms=20, records=900)
 
-    def __init__(self, folder: Path, metrics: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
-        )
+
+class Answerer:
+    """A run in a folder, and a thread that answers the requests to it."""
+
+    def __init__(self, folder: Path, run: Run) -> None:
         self.requests: list[dict[str, Any]] = []
         self.run_folder = RunFolder(folder)
-        self.run = Run(
-            name="words",
-            pid=self.process.pid,
-            started_ticks=start_ticks(self.process.pid) or 0,
-            started_ms=time.time_ns() // 1_000_000 - 5_000,
-            program="words.py",
-            master="local[2]",
-            brokers="",
-            metrics=metrics,
-            graph=GRAPH,
-        )
-        self.run_folder.write(self.run)
+        self.run = run
+        self.run_folder.write(run)
         self._closed = Event()
         self._thread = Thread(target=self._answer)
         self._thread.start()
@@ -67,6 +61,30 @@ class Flow:
     def close(self) -> None:
         self._closed.set()
         self._thread.join()
+
+
+class Flow(Answerer):
+    """A process that does nothing, whose requests are answered."""
+
+    def __init__(self, folder: Path, metrics: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+        )
+        run = Run(
+            name="words",
+            pid=self.process.pid,
+            started_ticks=start_ticks(self.process.pid) or 0,
+            started_ms=time.time_ns() // 1_000_000 - 5_000,
+            program="words.py",
+            master="local[2]",
+            brokers="",
+            metrics=metrics,
+            graph=GRAPH,
+        )
+        super().__init__(folder, run)
+
+    def close(self) -> None:
+        super().close()
         self.process.kill()
         self.process.wait()
         assert self.process.stdin is not None
@@ -92,7 +110,7 @@ def flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flow]:
         yield started
 
 
-def topology_of(client: ConsoleClient, flow: Flow) -> dict[str, Any]:
+def topology_of(client: ConsoleClient, flow: Answerer) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
 
     def there() -> bool:
@@ -164,6 +182,54 @@ def test_a_script_deactivates_activates_rebalances_and_kills(
     assert client.ask("POST", f"{path}/kill/0").status == 200
     assert flow.process.wait(30) == -15
     assert client.ask("POST", f"{path}/kill/0").status == 404
+
+
+@pytest.fixture
+def remote(
+    broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Answerer]:
+    """A flow whose driver is seen through the brokers alone."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "here"))
+    run = this_run(
+        name="words", program="words.py", master="yarn", brokers=broker.address, graph=GRAPH
+    )
+    flow = Answerer(tmp_path / "elsewhere", run)
+    link = DriverLink(
+        {"bootstrap.servers": broker.address},
+        name="words",
+        application="application_1_0001",
+        figures=lambda: FIGURES,
+        run_folder=flow.run_folder,
+        heartbeat_seconds=0.3,
+    )
+    try:
+        with link:
+            yield flow
+    finally:
+        flow.close()
+
+
+def test_a_flow_of_another_machine_is_shown_and_changed(
+    client: ConsoleClient, remote: Answerer
+) -> None:
+    topology = topology_of(client, remote)
+    (shown,) = client.get("flows").json()["flows"]
+    detail = client.get(f"v1/topology/{topology['id']}").json()
+    body = {key: shown[key] for key in ("name", "pid", "application")}
+
+    assert (shown["application"], shown["master"]) == ("application_1_0001", "yarn")
+    assert (shown["figures"]["batch"], shown["problem"]) == (7, None)
+    assert [each["boltId"] for each in detail["bolts"]] == ["split"]
+    assert client.get("v1/cluster/summary").json()["slotsUsed"] == 0
+    assert client.post("flows/deactivate", body).status == 200
+    assert client.post("flows/activate", {**body, "application": None}).status == 404
+    options = {"rebalanceOptions": {"executors": {"absent": 2}}}
+    refused = client.post(f"v1/topology/{topology['id']}/rebalance/0", options)
+    assert (refused.status, refused.json()["error"]) == (409, "no component absent")
+    assert [set(each) - {"id"} for each in remote.requests] == [
+        {"deactivate"},
+        {"parallelism", "partitions"},
+    ]
 
 
 def test_a_page_of_another_site_changes_nothing(console: ConsoleServer, flow: Flow) -> None:

@@ -30,6 +30,7 @@ from headrace.cli.flow.execution import Execution
 from headrace.cli.flow.flow_run import RunOptions
 from headrace.cli.terminal.stop import Stop
 from headrace.client.read.reader import Reader
+from headrace.client.settings import ClientSettings
 from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.flow.error import FlowError
 from headrace.flow.execution.activation import Activation
@@ -267,7 +268,7 @@ def test_flows_of_both_kinds_with_one_name_are_told_apart(machine: Machine) -> N
 
 def test_a_driver_that_was_killed_is_lost_and_not_asked(machine: Machine) -> None:
     later = ManualClock(SystemClock().wall_ms() + 60_000)
-    control = RemoteControl(machine.settings("operator"), later)
+    control = RemoteControl(ClientSettings.of(machine.settings("operator")), later)
     with machine.driver("driver", "application_1_0004"):
         wait_until(lambda: len(machine.listed()) == 1, what="the run in the list")
         (run,) = control.runs()

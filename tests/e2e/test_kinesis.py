@@ -18,10 +18,10 @@ from headrace.client.address import Address
 from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.gateway.kinesis.app import MOST_BODY_BYTES
 from headrace.gateway.kinesis.operation.table import OPERATIONS
 from headrace.gateway.kinesis.protocol.cbor_body import read_cbor, write_cbor
 from headrace.gateway.kinesis.protocol.service_model import service_model
+from headrace.gateway.kinesis.request_body import MOST_BODY_BYTES
 from headrace.gateway.kinesis.server import KinesisServer
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.model.error import ConfigError

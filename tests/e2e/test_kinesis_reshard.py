@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.server import KinesisServer
 from headrace.gateway.kinesis.settings import KinesisSettings
+from headrace.gateway.kinesis.store import stream_keeper
 from headrace.gateway.kinesis.store.stream_keeper import settle
+from headrace.gateway.kinesis.store.stream_store import VOUCH_SECONDS
 from headrace.gateway.kinesis.store.stream_tail import StreamTail
 from headrace.gateway.kinesis.stream.stream_state import StreamStatus
 from headrace.testing.readiness import wait_until
@@ -167,6 +170,43 @@ def test_a_reshard_whose_instance_was_killed_is_finished_by_another(
             timeout_seconds=60,
         )
         assert [each["Data"] for each in read_stream(survivor, name)] == [b"kept"]
+
+
+def test_puts_into_a_closing_shard_do_not_hold_up_other_streams(
+    pair: tuple[KinesisServer, KinesisServer], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients = [kinesis_client(pair[0].url) for _ in range(3)]
+    client = clients[0]
+    other = f"{name}-other"
+    create_stream(client, name)
+    create_stream(client, other)
+    may_go_on = threading.Event()
+    held_settle = stream_keeper.settle
+
+    def held(*arguments: Any) -> None:
+        may_go_on.wait(60)
+        held_settle(*arguments)
+
+    monkeypatch.setattr(stream_keeper, "settle", held)
+    client.split_shard(StreamName=name, ShardToSplit=FIRST, NewStartingHashKey=str(2**127))
+    answers: list[Any] = []
+
+    def put(at: int) -> None:
+        writer = clients[1 + at % 2]
+        answers.append(writer.put_record(StreamName=name, Data=b"x", PartitionKey=str(at)))
+
+    threads = [threading.Thread(target=put, args=(at,)) for at in range(36)]
+    for each in threads:
+        each.start()
+    began = time.monotonic()
+    client.put_record(StreamName=other, Data=b"x", PartitionKey="k")
+    took = time.monotonic() - began
+    may_go_on.set()
+    for each in threads:
+        each.join()
+
+    assert took < VOUCH_SECONDS / 2
+    assert len(answers) == len(threads)
 
 
 def test_the_command_line_shows_splits_and_merges(

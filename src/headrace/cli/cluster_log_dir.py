@@ -120,11 +120,12 @@ def _begin(admin: LogDirAdmin, broker: int, name: TopicPartition, directory: str
 def _wait(admin: LogDirAdmin, broker: int, name: TopicPartition, directory: str) -> None:
     size = sum(log.size_bytes for _, log in _places(admin, broker, name) if not log.moving)
     done = missed = 0
+    warned = False
     with progress(f"moving {name}", size, unit="bytes") as advance:
         while True:
             places = _places(admin, broker, name)
-            arrived = [log for place, log in places if place.path == directory]
-            if arrived and not arrived[0].moving:
+            arrived = [(place, log) for place, log in places if place.path == directory]
+            if arrived and not arrived[0][1].moving:
                 return
             # A log that takes its new place just now is shown neither here nor there.
             missed = 0 if arrived else missed + 1
@@ -133,10 +134,25 @@ def _wait(admin: LogDirAdmin, broker: int, name: TopicPartition, directory: str)
                     f"the move of {name} to {directory} has ended, and the log is not there: the "
                     f"log of broker {broker} says why"
                 )
-            if arrived:
-                advance(min(arrived[0].size_bytes, size) - done)
-                done = min(arrived[0].size_bytes, size)
+            for place, log in arrived:
+                advance(min(log.size_bytes, size) - done)
+                done = min(log.size_bytes, size)
+                shortage = shortage_of(place, log, size)
+                if shortage is not None and not warned:
+                    typer.echo(f"warning: {shortage}", err=True)
+                    warned = True
             time.sleep(_POLL_SECONDS)
+
+
+def shortage_of(place: LogDir, log: ReplicaLog, size_bytes: int) -> str | None:
+    """Say why a move cannot end: the rest of the log does not fit on the disk it goes to."""
+    left = size_bytes - log.size_bytes
+    if place.usable_bytes is None or left <= place.usable_bytes:
+        return None
+    return (
+        f"{log.partition} needs {left} more bytes in {place.path}, and {place.usable_bytes} are "
+        f"free: the move goes on when there is room. Ctrl-C ends the waiting, not the move"
+    )
 
 
 def _places(

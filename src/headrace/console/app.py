@@ -26,6 +26,7 @@ from headrace.console.route import (
     overview,
     session,
     storm,
+    stream,
     topic,
 )
 from headrace.flow.error import FlowError
@@ -80,6 +81,7 @@ def console_app(state: ConsoleState) -> Starlette:
                     *storm.ROUTES,
                     *agent.ROUTES,
                     *audit.ROUTES,
+                    *stream.ROUTES,
                 ],
             ),
             Mount("/static", StaticFiles(directory=STATIC)),

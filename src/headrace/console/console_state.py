@@ -1,5 +1,6 @@
 """Everything that the routes of a running console share."""
 
+import socket
 from dataclasses import dataclass
 
 from headrace.console.access.session import Sessions
@@ -9,7 +10,12 @@ from headrace.console.message.payload_renderer import PayloadRenderer
 from headrace.console.settings import ConsoleSettings
 from headrace.console.status.audit_counts import AuditCounts
 from headrace.console.status.cluster_poller import ClusterPoller
+from headrace.console.status.remote_run_poller import RemoteRunPoller
 from headrace.console.status.status_poller import StatusPoller
+from headrace.console.status.stream_poller import StreamPoller
+from headrace.flow.monitoring.run_folder import RunFolder
+from headrace.flow.remote.remote_run import instance_of
+from headrace.flow.remote.running_flow import LocalFlow, RemoteFlow, RunningFlow
 from headrace.model.clock import Clock, SystemClock
 
 
@@ -21,6 +27,8 @@ class ConsoleState:
         cluster: connections for requests that ask the cluster something now.
         cluster_poller: the last snapshot of the cluster, and its history.
         status_poller: the last status of the flows and agents.
+        remote_run_poller: the flows of other machines, for it.
+        stream_poller: the streams of the Kinesis gateway.
         sessions: None while the console has no users file.
         stopping: set when the console shuts down; long responses end then.
     """
@@ -32,6 +40,8 @@ class ConsoleState:
     changes: ChangeLog
     audit: AuditCounts
     status_poller: StatusPoller
+    remote_run_poller: RemoteRunPoller
+    stream_poller: StreamPoller
     sessions: Sessions | None
     stopping: bool = False
 
@@ -39,19 +49,29 @@ class ConsoleState:
     def of(cls, settings: ConsoleSettings, clock: Clock | None = None) -> "ConsoleState":
         clock = clock or SystemClock()
         audit = AuditCounts(settings.client, clock, settings.audit_topic)
+        remote = RemoteRunPoller(settings.client, clock, settings.interval_seconds)
+        cluster_poller = ClusterPoller(
+            settings.client,
+            interval_seconds=settings.interval_seconds,
+            clock=clock,
+            after_poll=audit.read_new,
+        )
         return cls(
             settings=settings,
             clock=clock,
             cluster=ClusterClient(settings.client),
-            cluster_poller=ClusterPoller(
-                settings.client,
-                interval_seconds=settings.interval_seconds,
-                clock=clock,
-                after_poll=audit.read_new,
-            ),
+            cluster_poller=cluster_poller,
             audit=audit,
             status_poller=StatusPoller(
-                settings.agents, settings.flows, clock, settings.interval_seconds
+                settings.agents,
+                settings.flows,
+                clock,
+                settings.interval_seconds,
+                lambda: remote.runs,
+            ),
+            remote_run_poller=remote,
+            stream_poller=StreamPoller(
+                settings.client, settings.interval_seconds, lambda: cluster_poller.snapshot
             ),
             changes=ChangeLog(settings.client, clock, settings.changes_topic),
             sessions=None if settings.users is None else Sessions(clock),
@@ -60,13 +80,28 @@ class ConsoleState:
     def renderer(self, topic: str) -> PayloadRenderer:
         return PayloadRenderer(self.settings.masks.of(topic), self.settings.schemas.get(topic))
 
+    def running_flows(self) -> list[RunningFlow]:
+        """Return the flows that can be changed: those of this machine, then those that report to
+        the brokers from others."""
+        folder, poller = RunFolder(), self.remote_run_poller
+        here = [LocalFlow(folder, each) for each in folder.runs()]
+        known = {instance_of(each.run, socket.gethostname()) for each in here}
+        elsewhere = [
+            RemoteFlow(poller.control, each) for each in poller.runs if each.instance not in known
+        ]
+        return [*here, *elsewhere]
+
     def start(self) -> None:
         self.cluster_poller.start()
+        self.remote_run_poller.start()
+        self.stream_poller.start()
         self.status_poller.start()
 
     def close(self) -> None:
         self.stopping = True
         self.status_poller.stop()
+        self.remote_run_poller.stop()
+        self.stream_poller.stop()
         self.cluster_poller.stop()
         self.audit.close()
         self.cluster.close()

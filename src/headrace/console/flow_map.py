@@ -121,7 +121,7 @@ def _flow(data: FlowMapInput, flow: FlowStatus) -> _Processor:
     reads = _topics_in(data, (each.what for each in spouts))
     groups = {group_of(flow.name), f"{_SPARK_PREFIX}-{','.join(reads)}"} & data.groups.keys()
     processor = _Processor(
-        id=f"flow {flow.name} {flow.pid or ''}",
+        id=f"flow {flow.name} {flow.application or flow.pid or ''}",
         kind="flow",
         name=flow.name,
         href="#/flows",

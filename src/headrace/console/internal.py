@@ -8,13 +8,16 @@ from typing import Final
 from headrace.audit.record import TOPIC as AUDIT_TOPIC
 from headrace.console.change_log import TOPIC as CHANGES_TOPIC
 from headrace.flow.remote.topic_name import REQUESTS, RUNS
+from headrace.gateway.kinesis.store.stream_topic import STREAM_TOPIC
 from headrace.ingest.kafka.topic_writer import POSITIONS_TOPIC
 from headrace.spark.sink.option import DEFAULT_PREFIX as SINK_PREFIX
 
 # A sink's group commits the number of its last batch instead of an offset, and its staging topic
 # holds records that no transaction has written to their target yet.
 _PREFIXES: Final = ("__", f"{SINK_PREFIX}-")
-_TOPICS: Final = frozenset({AUDIT_TOPIC, CHANGES_TOPIC, POSITIONS_TOPIC, RUNS, REQUESTS})
+_TOPICS: Final = frozenset(
+    {AUDIT_TOPIC, CHANGES_TOPIC, POSITIONS_TOPIC, RUNS, REQUESTS, STREAM_TOPIC}
+)
 
 
 def is_internal_topic(name: str) -> bool:

@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from headrace.console.access.user import Role, User
 from headrace.console.console_state import ConsoleState
 from headrace.flow.remote.topic_name import REQUESTS, RUNS
+from headrace.gateway.kinesis.store.stream_topic import STREAM_TOPIC
 from headrace.model.error import InvalidArgument
 
 
@@ -43,6 +44,8 @@ def refuse_kept_topic(state: ConsoleState, topic: str) -> None:
     """
     if topic in (RUNS, REQUESTS):
         raise HTTPException(403, "flows in clusters are seen and changed through this topic")
+    if topic == STREAM_TOPIC:
+        raise HTTPException(403, "the Kinesis gateway keeps its streams in this topic")
     if topic == state.settings.changes_topic:
         raise HTTPException(403, "this topic holds the changes made here: the console keeps it")
 

@@ -205,9 +205,9 @@ class StormTopology:
 
     @property
     def _host(self) -> str:
-        """This machine; of a flow elsewhere, the host of its address."""
+        """This machine; of a flow elsewhere, the one it reports or the host of its address."""
         if self.flow.pid is not None:
-            return self.host
+            return self.flow.host or self.host
         return urlsplit(self.flow.program).hostname or ""
 
     @property

@@ -29,6 +29,7 @@ class GroupConfig:
     group_consumer_migration_policy: str = "bidirectional"
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     offset_metadata_max_bytes: int = 4_096
+    offsets_commit_timeout_ms: int = 5_000
     offsets_retention_ms: int = 7 * _DAY_MS
     new_member_join_timeout_ms: int = 300_000
     append_retry_backoff_ms: int = 500

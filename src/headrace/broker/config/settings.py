@@ -163,6 +163,7 @@ class BrokerSettings:
             group_consumer_assignors=self["group.consumer.assignors"],
             group_consumer_migration_policy=self["group.consumer.migration.policy"],
             offset_metadata_max_bytes=self["offset.metadata.max.bytes"],
+            offsets_commit_timeout_ms=self["offsets.commit.timeout.ms"],
             offsets_retention_ms=self["offsets.retention.minutes"] * 60_000,
             own=own,
         )

@@ -11,7 +11,7 @@ A reply without records of its own waits as well, for those of members and assig
 came before it or were found in the log. Else a member would own partitions in a generation that the
 next coordinator has never heard of, and gives out again.
 Rule 3: an append that failed is rejected, whatever the reason, so state and log never differ and
-no event stays open. A wait that failed loses the shard: every reply that waited for it says so.
+no event stays open. A wait that failed loses the shard; one that lasts is bounded (`SafeReplies`).
 Rule 4: a client that goes away only cancels its own reply. A parked request stays parked, as in
 Kafka: its member lives until its session or its join phase ends, and the reply is then dropped.
 Rule 5: offsets of topics that are gone are deleted after a load: a consumer would go on with them
@@ -26,7 +26,6 @@ machine's clock must not end every session.
 
 import asyncio
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
@@ -35,9 +34,10 @@ import structlog
 
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.coordinator.coordinator_host import CoordinatorHost
+from headrace.broker.coordinator.safe_replies import SafeReplies
 from headrace.broker.replica.partition import Partition
 from headrace.groups.config import GroupConfig
-from headrace.groups.effect import Delivery, GroupEffects, Producer
+from headrace.groups.effect import GroupEffects, Producer
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.primitive_codec import MalformedRecord
 from headrace.groups.record import OffsetCommitRecord
@@ -99,7 +99,7 @@ class _Shard:
 
     Attributes:
         end: the offset after the last record of members and assignments.
-        safe_end: below it the records are with every replica in sync, and on disk (rule 2).
+        replies: those that wait until records are with every replica in sync, and on disk (rule 2).
     """
 
     __slots__ = (
@@ -108,21 +108,22 @@ class _Shard:
         "loading",
         "partition",
         "registry",
-        "safe_end",
+        "replies",
         "timer",
         "timer_ms",
         "topics_checked",
     )
 
-    def __init__(self, partition: Partition, registry: GroupRegistry) -> None:
+    def __init__(self, partition: Partition, registry: GroupRegistry, replies: SafeReplies) -> None:
         self.partition = partition
         self.registry = registry
+        self.replies = replies
         self.loading = True
         self.topics_checked = False
         self.check: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.timer_ms = 0
-        self.end = self.safe_end = 0
+        self.end = 0
 
     def cancel_timer(self) -> None:
         if self.timer is not None:
@@ -154,12 +155,22 @@ class GroupCoordinator:
             index = partition.name.partition
             if index in self._shards:
                 continue
-            shard = _Shard(partition, GroupRegistry(self._config, self._topics))
+            registry = GroupRegistry(self._config, self._topics)
+            shard = _Shard(partition, registry, self._replies(partition))
             self._shards[index] = shard
             if partition.log.log_end_offset > partition.log.log_start_offset:
                 self._begin(self._load(shard))
             else:
                 self._open(shard)
+
+    def _replies(self, partition: Partition) -> SafeReplies:
+        return SafeReplies(
+            self._broker.loop,
+            self._config.offsets_commit_timeout_ms / 1000,
+            partial(self._broker.when_safe, partition),
+            self._release,
+            partial(self._wait_failed, partition),
+        )
 
     def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = self._broker.loop.create_task(work)
@@ -209,6 +220,7 @@ class GroupCoordinator:
         index = shard.partition.name.partition
         if self._shards.get(index) is shard:
             del self._shards[index]
+        shard.replies.close()
         self._release(shard.registry.unload())
 
     # -- requests
@@ -374,21 +386,14 @@ class GroupCoordinator:
     def _release_when_safe(self, shard: _Shard, end: int, effects: GroupEffects) -> None:
         """Release replies when the records below `end` are safe (rule 2)."""
         if not shard.partition.waits_before_answer:
-            shard.safe_end = max(shard.safe_end, end)
-        if shard.safe_end >= end:
-            self._release(effects)
-            return
+            shard.replies.safe_end = max(shard.replies.safe_end, end)
+        shard.replies.add(end, effects)
 
-        def safe(future: "asyncio.Future[object]") -> None:
-            if not future.cancelled() and future.exception() is None:
-                shard.safe_end = max(shard.safe_end, end)
-                self._release(effects)
-                return
-            self._release(_failed(effects, GroupError.NOT_COORDINATOR))
+    def _wait_failed(self, partition: Partition) -> None:
+        shard = self._shards.get(partition.name.partition)
+        if shard is not None and shard.partition is partition:
             self._lose(shard)
-            self._broker.loop.call_later(_RELOAD_SECONDS, self._reload, shard.partition)
-
-        self._broker.when_safe(shard.partition, end).add_done_callback(safe)
+        self._broker.loop.call_later(_RELOAD_SECONDS, self._reload, partition)
 
     def _release(self, effects: GroupEffects) -> None:
         for each in effects.replies:
@@ -413,13 +418,6 @@ class GroupCoordinator:
             self._schedule(shard)
         else:
             self._carry_out(shard, effects)
-
-
-def _failed(effects: GroupEffects, error: GroupError) -> GroupEffects:
-    """Return the same replies, all of them with an error."""
-    return GroupEffects(
-        replies=[Delivery(each.token, replace(each.reply, error=error)) for each in effects.replies]
-    )
 
 
 def _replay(partition: Partition, registry: GroupRegistry, start: int) -> int:

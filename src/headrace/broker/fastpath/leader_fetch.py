@@ -22,6 +22,7 @@ an authorizer is in force the fast path declines. Client quotas do not concern f
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from headrace.broker.broker import Broker
@@ -40,6 +41,7 @@ from headrace.wire.request import Request
 
 _API: Final = APIS[ApiKey.FETCH]
 _LOOK_MS: Final = 250
+_UNKNOWN: Final = (b"", None)
 _new: Final = tuple.__new__
 
 
@@ -62,7 +64,7 @@ MakeSlowFetch: TypeAlias = Callable[[Broker, Call, FetchRequest, Admission], Slo
 class _SessionPartition:
     """A partition of the session: it is due once it has grown."""
 
-    __slots__ = ("_fast_path", "item", "partition", "rest")
+    __slots__ = ("_fast_path", "item", "partition")
 
     def __init__(
         self, fast_path: "FastLeaderFetch", item: FetchedPartition, partition: Partition
@@ -70,8 +72,6 @@ class _SessionPartition:
         self._fast_path = fast_path
         self.item = item
         self.partition = partition
-        # The end of a request for this partition; none is known yet.
-        self.rest = b""
 
     @property
     def in_step(self) -> bool:
@@ -85,6 +85,32 @@ class _SessionPartition:
         self._fast_path.finish()
 
 
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """What the last fetch that the handler served has shown (rule 4).
+
+    Attributes:
+        changes: of the session's partitions until then.
+        version: of the topic table then.
+        looked_ms: when that was (rule 2).
+    """
+
+    shape: FollowerShape
+    session: FetchSession
+    changes: int
+    version: int
+    looked_ms: int
+    header: RequestHeader
+    request: FetchRequest
+
+    def has_partitions_of(self, other: "_Learned") -> bool:
+        return (self.session, self.changes, self.version) == (
+            other.session,
+            other.changes,
+            other.version,
+        )
+
+
 class FastLeaderFetch:
     """Serves the fetches of one follower over one connection. Lives on the event loop."""
 
@@ -94,15 +120,10 @@ class FastLeaderFetch:
         self._broker = broker
         self._connection = connection
         self._make_slow_fetch = make_slow_fetch
-        self._shape: FollowerShape | None = None
-        self._session: FetchSession | None = None
-        self._changes = -1
-        self._version = -1
-        self._looked_ms = 0
-        self._header = RequestHeader(ApiKey.FETCH, 0, 0, None)
-        self._request: FetchRequest | None = None
+        self._learned: _Learned | None = None
         self._partitions: list[_SessionPartition] = []
-        self._by_key: dict[bytes, _SessionPartition] = {}
+        # By the place in a request, the rest of it that was learned, and the partition.
+        self._by_place: dict[bytes, tuple[bytes, _SessionPartition]] = {}
         self._due: dict[_SessionPartition, None] = {}
         # The request that waits: its correlation id and its answer.
         self._waiting: tuple[int, CallbackFuture[Parts | None]] | None = None
@@ -113,7 +134,9 @@ class FastLeaderFetch:
     def close(self) -> None:
         """Forget the follower, which is gone."""
         self._unsubscribe()
-        self._session = None
+        self._learned = None
+        self._by_place = {}
+        self._due = {}
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -127,31 +150,31 @@ class FastLeaderFetch:
         shape = FollowerShape.of(frame, request)
         if session is None or shape is None or body.min_bytes > 1:
             return
-        self._header = request.header
-        self._request = body
-        self._looked_ms = self._broker.clock.monotonic_ms()
-        topics = self._broker.topics
-        if (session, session.changes, topics.version) != (
-            self._session,
-            self._changes,
-            self._version,
-        ):
+        learned = _Learned(
+            shape,
+            session,
+            session.changes,
+            self._broker.topics.version,
+            self._broker.clock.monotonic_ms(),
+            request.header,
+            body,
+        )
+        if self._learned is None or not learned.has_partitions_of(self._learned):
             self._unsubscribe()
-            self._session, self._changes = session, session.changes
-            self._version = topics.version
             self._subscribe(session)
-        self._shape = shape
+        self._learned = learned
+        [topic] = body.topics
+        [requested] = topic.partitions
         asked = shape.read(frame)
-        requested, topic_id = body.topics[0].partitions[0], body.topics[0].topic_id
-        item = None if topic_id is None else session.partitions.get((topic_id, requested.partition))
-        if asked is None or item is None or len(self._by_key) > len(self._partitions):
-            self._by_key.clear()
-            return
+        assert asked is not None
+        assert topic.topic_id is not None
+        item = session.partitions.get((topic.topic_id, requested.partition))
+        if len(self._by_place) > len(self._partitions):
+            self._by_place = {}
         for each in self._partitions:
             # With records of this very epoch it has them from this leader, and none from another.
             if each.item is item and requested.last_fetched_epoch == each.partition.leader_epoch:
-                each.rest = asked.rest
-                self._by_key[asked.place] = each
+                self._by_place[asked.place] = asked.rest, each
 
     def _subscribe(self, session: FetchSession) -> None:
         for item in session.partitions.values():
@@ -159,40 +182,38 @@ class FastLeaderFetch:
             if partition is not None:
                 waiter = _SessionPartition(self, item, partition)
                 self._partitions.append(waiter)
-                self._due[waiter] = None
                 partition.add_replica_waiter(waiter)
+        self._by_place = {}
+        self._due = dict.fromkeys(self._partitions)
 
     def _unsubscribe(self) -> None:
         for each in self._partitions:
             each.partition.remove_replica_waiter(each)
-        self._partitions.clear()
-        self._by_key.clear()
-        self._due.clear()
+        self._partitions = []
 
     # -- serving
 
     def serve(self, frame: Frame) -> Answer:
         """Answer a follower's fetch, now or when there is something new; or None (rule 1)."""
-        shape, session, broker = self._shape, self._session, self._broker
-        asked = None if shape is None else shape.read(frame)
-        if asked is None or session is None or self._waiting is not None:
+        learned, broker = self._learned, self._broker
+        asked = None if learned is None else learned.shape.read(frame)
+        if asked is None or learned is None or self._waiting is not None:
             return None
-        correlation_id, session_epoch, key, fetch_offset, rest = asked
-        fetched = self._by_key.get(key)
-        now_ms = broker.clock.monotonic_ms()
+        correlation_id, session_epoch, place, fetch_offset, rest = asked
+        known_rest, fetched = self._by_place.get(place, _UNKNOWN)
+        session, now_ms = learned.session, broker.clock.monotonic_ms()
         if (
             fetched is None
-            or fetched.rest != rest
-            or broker.topics.version != self._version
+            or known_rest != rest
+            or broker.topics.version != learned.version
             or session.epoch != session_epoch
-            or session.changes != self._changes
+            or session.changes != learned.changes
             or broker.fetch_sessions.find(session.session_id) is not session
             or broker.guard.authorizer is not None
-            or now_ms - self._looked_ms >= _LOOK_MS
+            or now_ms - learned.looked_ms >= _LOOK_MS
         ):
             return None
-        request, partition, requested = self._request, fetched.partition, fetched.item.requested
-        assert request is not None
+        request, partition, requested = learned.request, fetched.partition, fetched.item.requested
         if (
             fetch_offset > partition.log.log_end_offset
             or request.replica_id not in partition.state.replicas
@@ -209,7 +230,7 @@ class FastLeaderFetch:
         )
         if fetch_offset < partition.log.log_end_offset:
             self._due[fetched] = None
-        return self._answer(correlation_id) or self._wait(correlation_id)
+        return self._answer(correlation_id) or self._wait(correlation_id, request.max_wait_ms)
 
     def grew(self, grown: _SessionPartition) -> None:
         self._due[grown] = None
@@ -222,7 +243,6 @@ class FastLeaderFetch:
         if self._waiting is None:
             return
         correlation_id, response = self._waiting
-        self._waiting = None
         try:
             parts = self._pack_all(correlation_id)
         except Exception as error:  # noqa: BLE001 - the connection must learn of it
@@ -230,13 +250,12 @@ class FastLeaderFetch:
         else:
             response.set_result(parts)
 
-    def _wait(self, correlation_id: int) -> Answer:
+    def _wait(self, correlation_id: int, max_wait_ms: int) -> Answer:
         response: CallbackFuture[Parts | None] = CallbackFuture()
         self._waiting = correlation_id, response
         response.add_done_callback(self._done)
-        assert self._request is not None
         loop = self._broker.loop
-        self._deadline = loop.time() + self._request.max_wait_ms / 1000
+        self._deadline = loop.time() + max_wait_ms / 1000
         if self._timer is None:
             self._timer = loop.call_at(self._deadline, self._watch)
         return response
@@ -258,7 +277,7 @@ class FastLeaderFetch:
         self._scheduled = False
         if self._waiting is None:
             return
-        if self._broker.topics.version != self._version:
+        if self._learned is None or self._broker.topics.version != self._learned.version:
             # Another broker may lead a partition by now, and the response must say so.
             self.finish()
             return
@@ -295,26 +314,27 @@ class FastLeaderFetch:
         return fetch.pack(results) if size or fetch.failed else None
 
     def _pack_tail(self, correlation_id: int, only: _SessionPartition, records: bytes) -> Parts:
-        item, log, session = only.item, only.partition.log, self._session
-        assert session is not None
+        item, log, learned = only.item, only.partition.log, self._learned
+        assert learned is not None
         assert item.topic_id is not None
         item.last_sent_high_watermark = high_watermark = log.high_watermark
         item.last_sent_log_start = log_start = log.log_start_offset
         self._broker.metrics.replication_sent_bytes += len(records)
         offsets = (high_watermark, log.last_stable_offset, log_start)
         partition = (item.topic_id.bytes, item.requested.partition)
-        answer = (correlation_id, session.session_id, *partition, *offsets, records)
+        answer = (correlation_id, learned.session.session_id, *partition, *offsets, records)
         return (pack_follower_answer(_new(FollowerAnswer, answer)),)
 
     def _pack_all(self, correlation_id: int) -> Parts:
-        assert self._session is not None
-        fetch = self._fetch(correlation_id, tuple(self._session.partitions.values()))
+        assert self._learned is not None
+        fetch = self._fetch(correlation_id, tuple(self._learned.session.partitions.values()))
         return fetch.pack(fetch.read()[0])
 
     def _fetch(self, correlation_id: int, items: tuple[FetchedPartition, ...]) -> SlowFetch:
         """Return the handler's fetch of some partitions of the session."""
-        assert self._request is not None
-        header = self._header._replace(correlation_id=correlation_id)
-        call = Call(self._connection, Request(_API, header, None, 0, self._request))
-        admission = Admission(items, self._session, incremental=True)
-        return self._make_slow_fetch(self._broker, call, self._request, admission)
+        learned = self._learned
+        assert learned is not None
+        header = learned.header._replace(correlation_id=correlation_id)
+        call = Call(self._connection, Request(_API, header, None, 0, learned.request))
+        admission = Admission(items, learned.session, incremental=True)
+        return self._make_slow_fetch(self._broker, call, learned.request, admission)

@@ -90,7 +90,7 @@ class FastProduce:
         traffic = self._traffic
         traffic.bytes_in += size_bytes
         traffic.records_in += last_offset - base_offset + 1
-        correlation_id = _correlation_id(frame)[0]
+        (correlation_id,) = _correlation_id(frame)
         response = self._response.pack(correlation_id, base_offset, append_time_ms, log_start)
         if not self._acks_all or partition.state.alone:
             return (response,)

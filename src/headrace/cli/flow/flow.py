@@ -14,7 +14,7 @@ from headrace.cli.flow import control
 from headrace.cli.flow import land as land_command
 from headrace.cli.flow.control import NameArgument
 from headrace.cli.flow.program import LoadedProgram, ProgramArguments, load_program
-from headrace.cli.flow.running_flow import RemoteFlow, find_flow, named_flow, running_flows
+from headrace.cli.flow.running_flow import fields_of, find_flow, named_flow, running_flows
 from headrace.cli.flow.table import HEADINGS, line_of, rows_of
 from headrace.cli.record.offset_spec import parse_offset_spec
 from headrace.cli.terminal.duration import parse_duration
@@ -38,6 +38,7 @@ from headrace.flow.execution.rebalance import PARTITIONS
 from headrace.flow.monitoring.metrics import FlowFigures
 from headrace.flow.plan.graph import Graph
 from headrace.flow.plan.plan import Latency, Plan
+from headrace.flow.remote.running_flow import RemoteFlow
 from headrace.flow.storage.location import Location
 from headrace.model.clock import SystemClock
 from headrace.model.error import ConfigError
@@ -288,7 +289,7 @@ def list_flows(
     """List the flows that run on this machine, and those in clusters that the brokers know of."""
     rows = [
         [fields[name] for name in _LISTED]
-        for fields in (each.fields for each in running_flows(brokers, settings))
+        for fields in map(fields_of, running_flows(brokers, settings))
     ]
     print_rows(style, _LISTED, rows)
 
@@ -323,14 +324,14 @@ def describe(
         assert running is not None
         graph = running.graph
     if style is OutputFormat.JSON:
-        print_json({**({"run": running.fields} if running else {}), "graph": graph.to_json()})
+        print_json({**({"run": fields_of(running)} if running else {}), "graph": graph.to_json()})
     else:
         from rich.console import Console
 
         from headrace.cli.flow.drawing import draw
 
         if running is not None:
-            print_fields(running.fields)
+            print_fields(fields_of(running))
             print()
         draw(graph, Console())
     if svg is not None:

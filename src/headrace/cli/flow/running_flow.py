@@ -8,175 +8,43 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 from headrace.cli.terminal.option import BROKERS_VARIABLE, client_settings
 from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.flow.error import FlowError
-from headrace.flow.monitoring.metrics import FlowFigures, read_figures
 from headrace.flow.monitoring.run_folder import Run, RunFolder
-from headrace.flow.plan.graph import Graph
-from headrace.flow.remote.remote_run import RemoteRun, instance_of
-from headrace.flow.remote.run_table import check_reporting, runs_named
-
-if TYPE_CHECKING:
-    from headrace.flow.remote.remote_control import RemoteControl
-
-_STOP_SECONDS = 90.0
-_POLL_SECONDS = 0.1
+from headrace.flow.remote.remote_run import instance_of
+from headrace.flow.remote.run_table import runs_named
+from headrace.flow.remote.running_flow import LocalFlow, RemoteFlow, RunningFlow
 
 
-class RunningFlow(Protocol):
-    """What the commands do with a flow, wherever its driver runs. Every method that changes it
-    returns when that is done, and raises FlowError if it cannot be."""
-
-    @property
-    def run(self) -> Run | RemoteRun: ...
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """What `describe` prints of it."""
-
-    @property
-    def graph(self) -> Graph: ...
-
-    @property
-    def alive(self) -> bool: ...
-
-    def figures(self) -> FlowFigures: ...
-
-    def stop(self, *, now: bool) -> None: ...
-
-    def restart(self) -> None: ...
-
-    def activate(self) -> None: ...
-
-    def deactivate(self) -> None: ...
-
-    def rebalance(self, parallelism: Mapping[str, int], partitions: int | None) -> None: ...
-
-
-class LocalFlow:
-    """A flow whose driver is a process of this machine."""
-
-    def __init__(self, run_folder: RunFolder, run: Run) -> None:
-        self._folder = run_folder
-        self.run = run
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        run = self.run
-        return {
-            "name": run.name,
-            "program": run.program,
-            "pid": run.pid,
-            "application": None,
-            "host": socket.gethostname(),
-            "state": run.state,
-            "age": age_text(run.started_ms),
-            "master": run.master,
-            "brokers": run.brokers,
-            "checkpoint": run.checkpoint,
-            "console": run.console,
-            "metrics": run.metrics,
-        }
-
-    @property
-    def graph(self) -> Graph:
-        return _graph(self.run)
-
-    @property
-    def alive(self) -> bool:
-        return self.run.alive
-
-    def figures(self) -> FlowFigures:
-        run = self.run
-        if run.metrics is None:
-            raise FlowError(f"{run.name} does not serve metrics")
-        try:
-            return read_figures(run.metrics)
-        except (OSError, ValueError) as error:
-            raise FlowError(f"{run.name} does not answer on {run.metrics}: {error}") from error
-
-    def stop(self, *, now: bool) -> None:
-        self._folder.stop(self.run, now=now)
-        deadline = time.monotonic() + _STOP_SECONDS
-        while self.run.alive:
-            if time.monotonic() > deadline:
-                raise FlowError(
-                    f"{self.run.name} (pid {self.run.pid}) did not stop in {_STOP_SECONDS:g} s"
-                )
-            time.sleep(_POLL_SECONDS)
-
-    def restart(self) -> None:
-        self._folder.restart(self.run)
-
-    def activate(self) -> None:
-        self._folder.activate(self.run)
-
-    def deactivate(self) -> None:
-        self._folder.deactivate(self.run)
-
-    def rebalance(self, parallelism: Mapping[str, int], partitions: int | None) -> None:
-        self._folder.rebalance(self.run, parallelism, partitions)
-
-
-class RemoteFlow:
-    """A flow whose driver runs elsewhere, and reports to the brokers."""
-
-    def __init__(self, control: "RemoteControl", run: RemoteRun) -> None:
-        self._control = control
-        self.run = run
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        run = self.run
-        return {
-            "name": run.name,
-            "program": run.program,
-            "pid": None,  # of another machine
-            "application": run.application,
-            "host": run.host,
-            "state": run.state(self._control.now_ms),
-            "age": age_text(run.started_ms),
-            "master": run.master,
-            "brokers": run.brokers,
-            "checkpoint": run.checkpoint,
-            "console": run.console,
-            "metrics": None,
-        }
-
-    @property
-    def graph(self) -> Graph:
-        return _graph(self.run)
-
-    @property
-    def alive(self) -> bool:
-        return not self.run.is_lost(self._control.now_ms)
-
-    def figures(self) -> FlowFigures:
-        """Return the figures of its last report, which is a few seconds old."""
-        self.run = self._control.refreshed(self.run)
-        check_reporting(self.run, self._control.now_ms)
-        if self.run.figures is None:
-            raise FlowError(f"{self.run.name} ({self.run.application}) reports no figures")
-        return self.run.figures
-
-    def stop(self, *, now: bool) -> None:
-        self._control.stop(self.run, now=now)
-
-    def restart(self) -> None:
-        self._control.restart(self.run)
-
-    def activate(self) -> None:
-        self._control.activate(self.run)
-
-    def deactivate(self) -> None:
-        self._control.deactivate(self.run)
-
-    def rebalance(self, parallelism: Mapping[str, int], partitions: int | None) -> None:
-        self._control.rebalance(self.run, parallelism, partitions)
+def fields_of(flow: RunningFlow) -> dict[str, Any]:
+    """Return what `list` and `describe` print of a flow."""
+    run = flow.run
+    if isinstance(run, Run):
+        place: tuple[int | None, str | None, str] = run.pid, None, socket.gethostname()
+        state, metrics = run.state, run.metrics
+    else:
+        # Its pid is one of another machine.
+        place = None, run.application, run.host
+        state, metrics = run.state(_now_ms()), None
+    pid, application, host = place
+    return {
+        "name": run.name,
+        "program": run.program,
+        "pid": pid,
+        "application": application,
+        "host": host,
+        "state": state,
+        "age": age_text(run.started_ms),
+        "master": run.master,
+        "brokers": run.brokers,
+        "checkpoint": run.checkpoint,
+        "console": run.console,
+        "metrics": metrics,
+    }
 
 
 def running_flows(brokers: str | None, pairs: list[str] | None) -> list[RunningFlow]:
@@ -255,24 +123,18 @@ def _flows(
     if not _is_configured(brokers, pairs):
         return local, [], None
     # Imported here: it loads the record kernels.
-    from headrace.flow.remote.remote_control import RemoteControl
+    from headrace.client.settings import ClientSettings
+    from headrace.flow.remote.remote_control import COMMAND_LIMITS, RemoteControl
 
-    control = RemoteControl(client_settings(brokers, pairs))
+    control = RemoteControl(
+        ClientSettings.of({**COMMAND_LIMITS, **client_settings(brokers, pairs)})
+    )
     try:
         runs = control.runs()
     except FlowError as error:
         return local, [], str(error)
     here = {instance_of(each.run, socket.gethostname()) for each in local}
     return local, [RemoteFlow(control, each) for each in runs if each.instance not in here], None
-
-
-def _graph(run: Run | RemoteRun) -> Graph:
-    """Return the graph that a run has registered. A landing registers none, and a report without
-    room for it none either."""
-    try:
-        return Graph.from_json(run.graph)
-    except (KeyError, TypeError):
-        return Graph(run.name, "exactly-once", (), ())
 
 
 def _is_configured(brokers: str | None, pairs: list[str] | None) -> bool:

@@ -1,5 +1,5 @@
-"""`/api/flows`: the flows on this machine and those that the operator named, with their graphs and
-figures; stop, restart, activate and deactivate one."""
+"""`/api/flows`: the flows on this machine, those that report to the brokers and those that the
+operator named, with their graphs and figures; stop, restart, activate and deactivate one."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,7 +16,8 @@ from headrace.console.layered_layout import LayeredLayout
 from headrace.console.request import body_of, state_of, text_in, user_with_role
 from headrace.console.status.flow_status import FlowStatus
 from headrace.console.status.status_poller import StatusPoller
-from headrace.flow.monitoring.run_folder import Run, RunFolder
+from headrace.flow.remote.remote_run import RemoteRun
+from headrace.flow.remote.running_flow import RunningFlow
 
 
 async def list_flows(request: Request) -> Response:
@@ -32,6 +33,8 @@ def _flow(poller: StatusPoller, flow: FlowStatus) -> dict[str, Any]:
         "name": flow.name,
         "program": flow.program,
         "pid": flow.pid,
+        "application": flow.application,
+        "host": flow.host,
         "master": flow.master,
         "started_ms": flow.started_ms,
         "checkpoint": flow.checkpoint,
@@ -58,56 +61,62 @@ def _flow(poller: StatusPoller, flow: FlowStatus) -> dict[str, Any]:
 async def stop(request: Request) -> Response:
     """Stop a flow as Ctrl-C does; a later run continues from its checkpoint.
 
-    Body: `{"name": ..., "pid": ...}`.
+    The response comes when it has ended. Body: `{"name": ..., "pid": ...}`, and
+    `"application": ...` for a flow of another machine.
     """
-    return await _change(request, "stop flow", RunFolder().stop)
+    return await _change(request, "stop flow", lambda flow: flow.stop(now=False))
 
 
 async def restart(request: Request) -> Response:
     """End the query of a flow after its current batch, and start it again from its checkpoint.
 
-    The response comes when it runs. Body: `{"name": ..., "pid": ...}`.
+    The response comes when it runs. Body: as above.
     """
-    return await _change(request, "restart flow", RunFolder().restart)
+    return await _change(request, "restart flow", lambda flow: flow.restart())
 
 
 async def activate(request: Request) -> Response:
     """Let an inactive flow read again; the response comes when it does. Body: as above."""
-    return await _change(request, "activate flow", RunFolder().activate)
+    return await _change(request, "activate flow", lambda flow: flow.activate())
 
 
 async def deactivate(request: Request) -> Response:
     """Let a flow read nothing; the response comes after its current batch. Body: as above."""
-    return await _change(request, "deactivate flow", RunFolder().deactivate)
+    return await _change(request, "deactivate flow", lambda flow: flow.deactivate())
 
 
-async def _change(request: Request, action: str, change: Callable[[Run], None]) -> Response:
+async def _change(request: Request, action: str, change: Callable[[RunningFlow], None]) -> Response:
     user_with_role(request, Role.ADMIN)
     body = await body_of(request)
-    name, pid = text_in(body, "name"), body.get("pid")
+    name = text_in(body, "name")
+    wanted = (name, body.get("pid"), body.get("application"))
 
-    def find() -> Run:
-        for run in RunFolder().runs():
-            if (run.name, run.pid) == (name, pid):
-                return run
-        raise HTTPException(404, f"no flow called {name[:200]} runs on this machine")
+    def chosen(flow: RunningFlow) -> bool:
+        return (flow.run.name, flow.run.pid, _application(flow)) == wanted
 
-    await change_flow(request, action, name, find, change)
+    problem = f"no flow called {name[:200]} runs"
+    await change_flow(request, action, name, chosen, change, problem)
     return JSONResponse({})
+
+
+def _application(flow: RunningFlow) -> str | None:
+    return flow.run.application if isinstance(flow.run, RemoteRun) else None
 
 
 async def change_flow(
     request: Request,
     action: str,
     target: str,
-    find: Callable[[], Run],
-    change: Callable[[Run], None],
+    chosen: Callable[[RunningFlow], bool],
+    change: Callable[[RunningFlow], None],
+    problem: str,
 ) -> None:
-    """Change a flow of this machine, and log that.
+    """Change a flow, and log that.
 
     Args:
         target: what the log calls it.
-        find: returns the flow; raises if there is none.
+        chosen: whether it is this one.
+        problem: what to answer if none is.
 
     Raises:
         HTTPException: the user lacks the role, the console is read-only, or there is no such flow.
@@ -116,12 +125,18 @@ async def change_flow(
     state = state_of(request)
 
     def apply(pool: ConnectionPool) -> None:
-        run = find()
-        with state.changes.change(pool, user, action, target, {"pid": run.pid}):
-            change(run)
+        flow = next(filter(chosen, state.running_flows()), None)
+        if flow is None:
+            raise HTTPException(404, problem)
+        where: dict[str, str | int] = {"pid": flow.run.pid}
+        if isinstance(flow.run, RemoteRun):
+            where |= {"application": flow.run.application, "host": flow.run.host}
+        with state.changes.change(pool, user, action, target, where):
+            change(flow)
 
     # A flow does it between two batches: that may take minutes.
     await state.cluster.run_long(apply)
+    state.remote_run_poller.refresh()
     state.status_poller.refresh()
 
 

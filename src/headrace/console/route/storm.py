@@ -33,9 +33,8 @@ from headrace.flow.monitoring.run_folder import (
     MAX_COUNT,
     MAX_NAME_LENGTH,
     MAX_NAMES,
-    Run,
-    RunFolder,
 )
+from headrace.flow.remote.running_flow import RunningFlow
 from headrace.model.error import InvalidArgument
 
 
@@ -133,11 +132,11 @@ async def component(request: Request) -> Response:
 
 
 async def activate(request: Request) -> Response:
-    return await _operate(request, "activate", RunFolder().activate)
+    return await _operate(request, "activate", lambda flow: flow.activate())
 
 
 async def deactivate(request: Request) -> Response:
-    return await _operate(request, "deactivate", RunFolder().deactivate)
+    return await _operate(request, "deactivate", lambda flow: flow.deactivate())
 
 
 async def rebalance(request: Request) -> Response:
@@ -150,11 +149,11 @@ async def rebalance(request: Request) -> Response:
     _check_wait(request)
     executors, workers = await _rebalance_options(request)
 
-    def change(run: Run) -> None:
+    def change(flow: RunningFlow) -> None:
         if executors or workers is not None:
-            RunFolder().rebalance(run, executors, workers)
+            flow.rebalance(executors, workers)
         else:
-            RunFolder().restart(run)
+            flow.restart()
 
     return await _operate(request, "rebalance", change)
 
@@ -162,19 +161,20 @@ async def rebalance(request: Request) -> Response:
 async def kill(request: Request) -> Response:
     """Stop a flow after its current batch: the time to wait has no effect."""
     _check_wait(request)
-    return await _operate(request, "kill", RunFolder().stop)
+    return await _operate(request, "kill", lambda flow: flow.stop(now=False))
 
 
-async def _operate(request: Request, operation: str, change: Callable[[Run], None]) -> Response:
-    wanted = request.path_params["id"]
+async def _operate(
+    request: Request, operation: str, change: Callable[[RunningFlow], None]
+) -> Response:
+    wanted: str = request.path_params["id"]
 
-    def find() -> Run:
-        for run in RunFolder().runs():
-            if topology_id(run.name, run.pid, run.started_ms) == wanted:
-                return run
-        raise HTTPException(404, f"no topology {wanted[:200]} runs on this machine")
+    def chosen(flow: RunningFlow) -> bool:
+        run = flow.run
+        return topology_id(run.name, run.pid, run.started_ms) == wanted
 
-    await change_flow(request, f"{operation} flow", wanted, find, change)
+    problem = f"no topology {wanted[:200]} runs"
+    await change_flow(request, f"{operation} flow", wanted, chosen, change, problem)
     return JSONResponse({"topologyOperation": operation, "topologyId": wanted, "status": "success"})
 
 
@@ -238,7 +238,7 @@ def _described(state: ConsoleState, flow: FlowStatus) -> StormTopology:
 def _slots(topologies: list[StormTopology]) -> tuple[int, int]:
     """Return how many slots are used and there in all: a flow of this machine uses one, and there
     are as many as processors, or more if more flows run."""
-    used = sum(each.flow.pid is not None for each in topologies)
+    used = sum(each.flow.pid is not None and each.flow.host is None for each in topologies)
     return used, max(used, os.cpu_count() or 1)
 
 

@@ -9,6 +9,7 @@ import * as group from "./page/group.js";
 import * as groups from "./page/groups.js";
 import * as login from "./page/login.js";
 import * as overview from "./page/overview.js";
+import * as streams from "./page/streams.js";
 import * as topic from "./page/topic.js";
 import * as topics from "./page/topics.js";
 
@@ -19,8 +20,9 @@ const PAGES = [
   ["flows", "Flows", "f"],
   ["agents", "Agents", "a"],
   ["audit", "Audit", "u"],
+  ["streams", "Streams", "s"],
 ];
-const VIEWS = { overview, topics, groups, flows, agents, audit };
+const VIEWS = { overview, topics, groups, flows, agents, audit, streams };
 
 const app = document.querySelector("#app");
 let session = null;

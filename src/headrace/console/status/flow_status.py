@@ -4,11 +4,12 @@ Figures come from another process: everything is checked and bounded before it g
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, TypeAlias
 
 from headrace.console.status.fetch_json import fetch_json
 from headrace.flow.monitoring.run_folder import Run
+from headrace.flow.remote.remote_run import RemoteRun
 
 _MOST_NODES: Final = 100
 _MOST_ARROWS: Final = 300
@@ -19,6 +20,10 @@ _LONGEST: Final = 300
 
 _NUMBERS: Final = ("batch_ms", "records", "records_per_second", "state_rows", "state_bytes")
 _COMPONENT_NUMBERS: Final = ("executed", "emitted", "failed", "latency_ms", "capacity")
+
+
+FlowKey: TypeAlias = tuple[str, str | int | None]
+"""A flow's name, and its application, pid or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +48,19 @@ class FlowStatus:
     """One flow.
 
     Attributes:
-        pid: the process of a flow on this machine, which can be stopped and restarted; None for a
-            flow on another machine.
-        active: whether it reads anything; a flow on another machine does not say.
+        pid: of its driver, which can be stopped and restarted; None for a flow of which only the
+            address of its figures is known.
+        application, host: Spark's id and the machine of a driver that runs elsewhere and reports
+            to the brokers.
+        active: whether it reads anything; a flow that is known by its address does not say.
         figures: None if the flow does not answer; `problem` says why.
     """
 
     name: str
     program: str
     pid: int | None = None
+    application: str | None = None
+    host: str | None = None
     master: str = ""
     brokers: str = ""
     started_ms: int | None = None
@@ -64,8 +73,8 @@ class FlowStatus:
     problem: str | None = None
 
     @property
-    def key(self) -> tuple[str, int | None]:
-        return self.name, self.pid
+    def key(self) -> FlowKey:
+        return self.name, self.application or self.pid
 
     @property
     def arrows(self) -> tuple[tuple[str, str], ...]:
@@ -97,6 +106,31 @@ def fetch_run_status(run: Run) -> FlowStatus:
         figures=served.figures,
         tables=served.tables,
         problem=served.problem,
+    )
+
+
+def remote_run_status(run: RemoteRun, now_ms: int) -> FlowStatus:
+    """Return the status of a flow elsewhere, from its last report to the brokers."""
+    nodes, inputs = _graph(run.graph)
+    problem = run.deaf
+    if run.is_lost(now_ms):
+        seconds = (now_ms - run.seen_ms) // 1000
+        problem = f"it has not reported for {seconds} s: its driver was killed, or is cut off"
+    return FlowStatus(
+        name=_text(run.name),
+        program=_text(run.program),
+        pid=run.pid,
+        application=_text(run.application),
+        host=_text(run.host),
+        master=_text(run.master),
+        brokers=_text(run.brokers),
+        started_ms=run.started_ms,
+        checkpoint=None if run.checkpoint is None else _text(run.checkpoint),
+        active=run.active,
+        nodes=nodes,
+        inputs=inputs,
+        figures=None if run.figures is None else _figures(asdict(run.figures)),
+        problem=problem,
     )
 
 

@@ -4,18 +4,26 @@ Several are asked at once, and in another thread than the cluster's: one that ha
 the others nor the cluster's snapshot. Requests read the last answers.
 """
 
+import socket
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from headrace.console.status.agent_status import AgentStatus, fetch_agent_status
-from headrace.console.status.flow_status import FlowStatus, fetch_flow_status, fetch_run_status
+from headrace.console.status.flow_status import (
+    FlowKey,
+    FlowStatus,
+    fetch_flow_status,
+    fetch_run_status,
+    remote_run_status,
+)
 from headrace.console.status.polling_thread import PollingThread
 from headrace.console.status.series_set import POINTS, SeriesSet
 from headrace.console.status.window_counts import Counts, WindowCounts
 from headrace.flow.monitoring.run_folder import Run, RunFolder
+from headrace.flow.remote.remote_run import RemoteRun, instance_of
 from headrace.model.clock import Clock
 
 _MOST_FLOWS: Final = 100
@@ -23,8 +31,6 @@ _AT_ONCE: Final = 8
 _FIRST_SECONDS: Final = 10.0
 _SHORTEST_PAUSE_SECONDS: Final = 0.1
 _COUNTERS: Final = {"source": "EventAcceptedCount", "sink": "EventDrainSuccessCount"}
-
-FlowKey = tuple[str, int | None]
 
 
 class FlowBatch(NamedTuple):
@@ -42,6 +48,7 @@ class StatusPoller(PollingThread):
     Args:
         agents, flows: the URLs of those that the operator named. Flows that run on this machine are
             found in the folder of runs.
+        remote_runs: returns the flows that report to the brokers, those of this machine too.
 
     Attributes:
         written: how many records each part has written in total, by ("agent", name, "sink k1") and
@@ -55,8 +62,10 @@ class StatusPoller(PollingThread):
         flows: Mapping[str, str],
         clock: Clock,
         interval_seconds: float,
+        remote_runs: Callable[[], Sequence[RemoteRun]] = tuple,
     ) -> None:
         super().__init__("console-status")
+        self._remote_runs = remote_runs
         self._agent_urls, self._flow_urls = dict(agents), dict(flows)
         self._clock = clock
         self._interval = interval_seconds
@@ -96,11 +105,18 @@ class StatusPoller(PollingThread):
     def _fetch_all(self) -> None:
         submit = self._executor.submit
         agents = [submit(fetch_agent_status, *each) for each in self._agent_urls.items()]
-        runs = [submit(fetch_run_status, run) for run in _runs()]
+        here = _runs()
+        runs = [submit(fetch_run_status, run) for run in here]
         flows = [submit(fetch_flow_status, *each) for each in self._flow_urls.items()]
         self._agents = tuple(each.result() for each in agents)
-        self._flows = tuple(each.result() for each in (*runs, *flows))
         at_ms = self._clock.wall_ms()
+        known = {instance_of(each, socket.gethostname()) for each in here}
+        remote = [
+            remote_run_status(each, at_ms)
+            for each in self._remote_runs()
+            if each.instance not in known
+        ]
+        self._flows = (*(each.result() for each in (*runs, *flows)), *remote)
         self._remember_batches(at_ms)
         self.written.add(at_ms, self._written_totals())
         # A wall clock that is set would lengthen or shorten the windows.

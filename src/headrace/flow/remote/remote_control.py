@@ -22,7 +22,7 @@ from headrace.wire.error_code import ErrorCode
 STOP_SECONDS: Final = 90.0
 _POLL_SECONDS: Final = 0.5
 # Commands are for people: one that reaches no broker says so soon.
-_LIMITS: Final = {
+COMMAND_LIMITS: Final = {
     "default.api.timeout.ms": "10000",
     "request.timeout.ms": "5000",
     "socket.connection.setup.timeout.ms": "5000",
@@ -32,13 +32,17 @@ _LIMITS: Final = {
 class RemoteControl:
     """The flows that the brokers of one cluster know of.
 
+    Threads: `runs` and what calls it, one at a time; the other methods, any.
+
     Args:
-        settings: how to reach them, for `ClientSettings.of`.
+        settings: how to reach them. A command for people sets `COMMAND_LIMITS`, too.
     """
 
-    def __init__(self, settings: Mapping[str, str], clock: Clock | None = None) -> None:
-        self._settings = ClientSettings.of({**_LIMITS, **settings})
+    def __init__(self, settings: ClientSettings, clock: Clock | None = None) -> None:
+        self._settings = settings
         self._clock = clock or SystemClock()
+        self._table = RunTable()
+        self._position: int | LogEdge = LogEdge.EARLIEST
 
     @property
     def now_ms(self) -> int:
@@ -47,21 +51,32 @@ class RemoteControl:
     def runs(self) -> list[RemoteRun]:
         """Return the runs in the topic, lost ones too, the oldest first.
 
+        The first call reads the topic, the next ones what is new in it.
+
         Raises:
             FlowError: the topic cannot be read.
         """
-        table = RunTable()
         try:
-            reader = open_reader(self._settings, RUNS, LogEdge.EARLIEST, follow=False)
+            reader = open_reader(self._settings, RUNS, self._position, follow=False)
             if reader is None:
+                self._start_over()
                 return []
             with reader:
+                (extent,) = reader.resolved_ranges.values()
+                if extent.end is not None and extent.end < extent.start:
+                    # Another topic took the name, and ends before this one did.
+                    self._start_over()
+                    return self.runs()
                 for chunk in reader:
                     for seen_ms, key, value in records_of(chunk.columns):
-                        table.add(key, value, seen_ms)
+                        self._table.add(key, value, seen_ms)
+                    self._position = chunk.next_offset
         except ClientError as error:
             raise _explained(error, RUNS, "read") from error
-        return table.runs()
+        return self._table.runs()
+
+    def _start_over(self) -> None:
+        self._table, self._position = RunTable(), LogEdge.EARLIEST
 
     def refreshed(self, run: RemoteRun) -> RemoteRun:
         """Return the run as it reported last.

@@ -1,18 +1,20 @@
 """The ASGI application: reads a body within bounds, checks who sent it, runs the operation.
 
 Rule 1: nothing here waits for a broker. Operations run in threads, puts, reads and the rest each in
-their own, so that a slow kind does not hold up another.
-Rule 2: bodies count against one budget from the first byte until the response is sent. A request
-that does not fit waits; one above the limit is refused before it is read.
-Rule 3: this is the only place that writes a `ServiceError` as bytes.
+their own, so that a slow kind does not hold up another. What an operation waits for with `Wait`
+holds no thread.
+Rule 2: the bytes of a body count against one budget from their arrival until the response is there.
+Rule 3: what a read returns counts against another one until the client has it.
+Rule 4: this is the only place that writes a `ServiceError` as bytes.
 """
 
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -20,8 +22,11 @@ import structlog
 
 from headrace.client.error import ClientError
 from headrace.gateway.kinesis.access.signature import SignedRequest, verify
+from headrace.gateway.kinesis.asgi import Message, Receive, Scope, Send
+from headrace.gateway.kinesis.byte_budget import ByteBudget, Share
 from headrace.gateway.kinesis.error import (
     ServiceError,
+    cluster_failure,
     internal_failure,
     not_built,
     serialization,
@@ -32,47 +37,28 @@ from headrace.gateway.kinesis.protocol.event_stream import EVENT_STREAM_TYPE, ev
 from headrace.gateway.kinesis.protocol.input_check import check_input
 from headrace.gateway.kinesis.protocol.json_body import JSON_TYPE, read_json, write_json
 from headrace.gateway.kinesis.protocol.service_model import TARGET_PREFIX, service_model
+from headrace.gateway.kinesis.request_body import (
+    MOST_BODY_BYTES,
+    Disconnected,
+    Refused,
+    read_body,
+)
 from headrace.gateway.kinesis.service import KinesisService
 from headrace.gateway.kinesis.settings import KinesisSettings
+from headrace.gateway.kinesis.step_wait import StepWaiter
 from headrace.gateway.kinesis.subscription import MOST, Subscription, Subscriptions
+from headrace.gateway.kinesis.wait import Wait
 from headrace.telemetry.browser_guard import from_other_site, is_loopback_name
 
 log = structlog.get_logger()
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
-MOST_BODY_BYTES: Final = 15 << 20
-"""10 MiB of data are 13.4 MiB in base64; keys and names come on top."""
-
 _BUDGET_BYTES: Final = 128 << 20
-_BODY_SECONDS: Final = 60
-"""How long a body may take: while it comes, its bytes are taken from the budget."""
-
-_NOT_READ: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.REQUEST_TIMEOUT)
+_LARGEST_RESPONSE: Final = 15 << 20
+_RESPONSE_BYTES: Final = 9 * _LARGEST_RESPONSE
+_CHUNK_BYTES: Final = 512 << 10
 _PUT_THREADS: Final = 32
 _READ_THREADS: Final = 8
 _CONTROL_THREADS: Final = 8
-
-
-class ByteBudget:
-    """A number of bytes that requests share, first come, first served. For one event loop."""
-
-    def __init__(self, most: int) -> None:
-        self._left = most
-        self._free = asyncio.Condition()
-
-    async def take(self, size: int) -> None:
-        async with self._free:
-            await self._free.wait_for(lambda: self._left >= size)
-            self._left -= size
-
-    async def give_back(self, size: int) -> None:
-        async with self._free:
-            self._left += size
-            self._free.notify_all()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +76,9 @@ class KinesisApp:
         self._keys = settings.keys
         self._guarded = settings.is_loopback and not settings.keys
         self.service = KinesisService(settings)
-        self._budget: ByteBudget | None = None
+        self._bodies = ByteBudget(_BUDGET_BYTES, reserve=MOST_BODY_BYTES)
+        self._responses = ByteBudget(_RESPONSE_BYTES)
+        self._waiter: StepWaiter | None = None
         self._puts = ThreadPoolExecutor(_PUT_THREADS, thread_name_prefix="kinesis-put")
         self._reads = ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="kinesis-read")
         self._subscriptions = Subscriptions()
@@ -113,43 +101,40 @@ class KinesisApp:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                self._budget = ByteBudget(_BUDGET_BYTES)
+                self._waiter = StepWaiter(asyncio.get_running_loop())
+                self.service.store.tail.listen(self._waiter.wake)
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        assert self._budget is not None
         headers = {
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in scope["headers"]
         }
-        size = _declared_size(headers)
-        if size > MOST_BODY_BYTES:
-            await _send(send, _error_answer(_too_large(), headers), close=True)
-            return
-        pushed = None
-        await self._budget.take(size)
+        body_share, response_share = self._bodies.share(), self._responses.share()
         try:
             try:
-                async with asyncio.timeout(_BODY_SECONDS):
-                    body = await _read_body(receive)
-                served = await self._serve(scope, headers, body)
+                body = await read_body(receive, headers, self._keys, body_share)
+                served = await self._serve(scope, headers, body, response_share)
+            except Refused as refusal:
+                await _send(send, _error_answer(refusal.error, headers), close=True)
+                return
             except ServiceError as error:
                 served = _error_answer(error, headers)
-            except TimeoutError:
-                served = _error_answer(_too_slow(), headers)
-            except _Disconnected:
+            except Disconnected:
                 return
+            del body
+            body_share.give_back()
             if isinstance(served, _Answer):
-                await _send(send, served, close=served.status in _NOT_READ)
-            else:
-                pushed = served
+                response_share.shrink(len(served.body))
+                await _send(send, served)
         finally:
-            await self._budget.give_back(size)
-        if pushed is not None:
-            await self._push(pushed, headers, receive, send)
+            body_share.give_back()
+            response_share.give_back()
+        if isinstance(served, Subscription):
+            await self._push(served, headers, receive, send)
 
     async def _push(
         self, subscription: Subscription, headers: dict[str, str], receive: Receive, send: Send
@@ -171,8 +156,9 @@ class KinesisApp:
             gone.cancel()
 
     async def _serve(
-        self, scope: Scope, headers: dict[str, str], body: bytes
+        self, scope: Scope, headers: dict[str, str], body: bytes, response_share: Share
     ) -> _Answer | Subscription:
+        assert self._waiter is not None
         if self._guarded:
             _refuse_pages(headers)
         operation = _operation(scope, headers)
@@ -180,6 +166,7 @@ class KinesisApp:
             workers = self._puts
         elif operation in READS:
             workers = self._reads
+            await response_share.take(_LARGEST_RESPONSE)
         else:
             workers = self._control
         request = SignedRequest(
@@ -190,38 +177,50 @@ class KinesisApp:
             body,
         )
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(workers, self._run, operation, request)
+        step = partial(_next_step, self._steps(operation, request), operation, headers)
+        while isinstance(served := await loop.run_in_executor(workers, step), Wait):
+            await self._waiter.wait(served)
+        return served
 
-    def _run(self, operation: str, request: SignedRequest) -> _Answer | Subscription:
-        """Serve one request; in a thread."""
-        headers = request.headers
-        try:
-            if self._keys:
-                verify(request, self._keys, time.time())
-            is_cbor = _is_cbor(headers)
-            raw = read_cbor(request.body) if is_cbor else read_json(request.body)
-            members = check_input(service_model().operations[operation], raw)
-            if operation == SUBSCRIBE:
-                return self._subscriptions.open(self.service, members)
-            serve = OPERATIONS.get(operation)
-            if serve is None:
-                raise not_built(operation)
-            response = serve(self.service, members)
-        except ServiceError as error:
-            return _error_answer(error, headers)
-        except ClientError as error:
-            log.warning("kinesis_operation_failed", operation=operation, error=str(error))
-            return _error_answer(internal_failure(str(error)), headers)
-        except Exception:
-            log.exception("kinesis_operation_failed", operation=operation)
-            return _error_answer(internal_failure("The service has failed."), headers)
+    def _steps(self, operation: str, request: SignedRequest) -> "Steps":
+        """Serve one request; in threads."""
+        if self._keys:
+            verify(request, self._keys, time.time())
+        is_cbor = _is_cbor(request.headers)
+        raw = read_cbor(request.body) if is_cbor else read_json(request.body)
+        members = check_input(service_model().operations[operation], raw)
+        if operation == SUBSCRIBE:
+            return self._subscriptions.open(self.service, members)
+        serve = OPERATIONS.get(operation)
+        if serve is None:
+            raise not_built(operation)
+        response = serve(self.service, members)
+        if isinstance(response, Generator):
+            response = yield from response
         if is_cbor:
             return _Answer(HTTPStatus.OK, CBOR_TYPE, write_cbor(response))
         return _Answer(HTTPStatus.OK, JSON_TYPE, write_json(response))
 
 
-class _Disconnected(Exception):
-    """The client has gone before its request was complete."""
+Steps = Generator[Wait, None, _Answer | Subscription]
+
+
+def _next_step(
+    steps: Steps, operation: str, headers: dict[str, str]
+) -> Wait | _Answer | Subscription:
+    """Run an operation until it waits or ends; in a thread."""
+    try:
+        return next(steps)
+    except StopIteration as end:
+        served: _Answer | Subscription = end.value
+        return served
+    except ServiceError as error:
+        return _error_answer(error, headers)
+    except ClientError as error:
+        return _error_answer(cluster_failure(f"{operation} failed", error), headers)
+    except Exception:
+        log.exception("kinesis_operation_failed", operation=operation)
+        return _error_answer(internal_failure("The service has failed."), headers)
 
 
 class _Headers:
@@ -257,44 +256,6 @@ def _operation(scope: Scope, headers: dict[str, str]) -> str:
     if content_type not in (JSON_TYPE, CBOR_TYPE, "application/json"):
         raise serialization(f"Content-Type must be {JSON_TYPE} or {CBOR_TYPE}.")
     return operation
-
-
-def _declared_size(headers: dict[str, str]) -> int:
-    """Return Content-Length; a body of unknown length counts as the largest."""
-    text = headers.get("content-length", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else MOST_BODY_BYTES
-
-
-async def _read_body(receive: Receive) -> bytes:
-    chunks = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _Disconnected
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > MOST_BODY_BYTES:
-            raise _too_large()
-        chunks.append(chunk)
-        if not message.get("more_body"):
-            return b"".join(chunks)
-
-
-def _too_large() -> ServiceError:
-    return ServiceError(
-        "RequestEntityTooLargeException",
-        f"A request has at most {MOST_BODY_BYTES} bytes.",
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    )
-
-
-def _too_slow() -> ServiceError:
-    return ServiceError(
-        "RequestTimeoutException",
-        f"A request must arrive within {_BODY_SECONDS} seconds.",
-        HTTPStatus.REQUEST_TIMEOUT,
-    )
 
 
 def _is_cbor(headers: Any) -> bool:
@@ -338,4 +299,9 @@ async def _send(send: Send, answer: _Answer, *, close: bool = False) -> None:
     if close:  # the rest of the body would be read as the next request
         more.append((b"connection", b"close"))
     await send(_start(answer.status, answer.content_type, *more))
-    await send({"type": "http.response.body", "body": answer.body})
+    # uvicorn waits for the client before it takes the next piece, not after it has taken one. The
+    # last message is empty, so that the body is with the client when this returns.
+    for at in range(0, len(answer.body), _CHUNK_BYTES):
+        chunk = answer.body[at : at + _CHUNK_BYTES]
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

@@ -7,7 +7,12 @@ Rule 2: sentences follow those of the service, because programs and people searc
 
 from http import HTTPStatus
 
+import structlog
+
+from headrace.client.error import BrokerError
 from headrace.model.error import HeadraceError
+
+log = structlog.get_logger()
 
 
 class ServiceError(HeadraceError):
@@ -58,6 +63,17 @@ def throughput_exceeded(message: str) -> ServiceError:
 
 def internal_failure(message: str) -> ServiceError:
     return ServiceError("InternalFailureException", message, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def cluster_failure(what: str, error: Exception) -> ServiceError:
+    """Return what a client may know of a failure behind the gateway; the log has the rest.
+
+    The text of a client's error names brokers and their addresses.
+    """
+    log.warning("kinesis_cluster_failure", what=what, error=repr(error))
+    if isinstance(error, BrokerError):
+        return internal_failure(f"{what}: {error.name}.")
+    return internal_failure(f"{what}: the cluster does not answer.")
 
 
 def not_built(operation: str) -> ServiceError:

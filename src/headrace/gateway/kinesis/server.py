@@ -11,13 +11,13 @@ import structlog
 import uvicorn
 
 from headrace.gateway.kinesis.app import KinesisApp
+from headrace.gateway.kinesis.connection import IDLE_SECONDS, MOST_CONNECTIONS, BoundedConnection
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.model.error import ConfigError
 
 log = structlog.get_logger()
 
 _STOP_SECONDS: Final = 5
-_MOST_CONNECTIONS: Final = 1024
 
 
 class KinesisServer:
@@ -56,12 +56,13 @@ class KinesisServer:
                 log_level="warning",
                 access_log=False,
                 loop="asyncio",
-                http="h11",
+                http=BoundedConnection,
                 ws="none",
                 lifespan="on",
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=_MOST_CONNECTIONS,
+                timeout_keep_alive=IDLE_SECONDS,
+                limit_concurrency=MOST_CONNECTIONS + 1,
                 timeout_graceful_shutdown=_STOP_SECONDS,
                 ssl_certfile=settings.certificate,
                 ssl_keyfile=settings.certificate_key,

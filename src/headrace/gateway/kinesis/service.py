@@ -1,7 +1,7 @@
 """What all operations share: the streams, the log, the limits and the clock."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from headrace.gateway.kinesis.error import invalid_argument, not_found
@@ -14,10 +14,14 @@ from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.gateway.kinesis.store.stream_keeper import StreamKeeper
 from headrace.gateway.kinesis.store.stream_store import StreamStore
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
+from headrace.gateway.kinesis.wait import Wait
 
 Request = dict[str, Any]
 Response = dict[str, Any]
-Operation = Callable[["KinesisService", Request], Response]
+Steps = Generator[Wait, None, Response]
+"""An operation that waits without a thread."""
+
+Operation = Callable[["KinesisService", Request], Response | Steps]
 
 
 class KinesisService:

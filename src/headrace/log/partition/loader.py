@@ -269,15 +269,8 @@ class _Loader:
     def recall_unreplicated(self, high_watermark: int) -> None:
         """Let the producers wait for the markers above the high watermark that their snapshot
         counted already."""
-        start = self._snapshot_offset
-        if high_watermark >= start:
-            return
-        for segment in self._segments[floor(self._segments, high_watermark) :]:
-            if segment.base_offset < start and rebuild_if_broken(segment, self._interval_bytes):
-                segment.sync_indexes()
-                self.recovered.rebuilt_indexes += 1
         recall_unreplicated(
-            self._producers, self._snapshots, self._segments, start, high_watermark
+            self._producers, self._snapshots, self._segments, self._snapshot_offset, high_watermark
         )
 
     def _tail(self, segment: Segment) -> int:

@@ -4,6 +4,7 @@ import structlog
 
 from headrace.log.partition.log_state import LogState, Tip
 from headrace.log.producer.producer_replay import recall_unreplicated, replay_producers
+from headrace.log.producer.producer_state import ProducerState
 from headrace.log.segment.segment_list import floor
 from headrace.model.error import InvalidArgument
 
@@ -158,10 +159,11 @@ class LogTruncator:
     def _reload_producers(self, end: int) -> None:
         """Load the producers as of `end`: the last snapshot below it, and the heads since."""
         log = self._log
-        start, entries = log.snapshots.latest(end) or (log.segments.all[0].base_offset, [])
-        log.producers.load(entries)
-        replay_producers(log.producers, log.segments.all, start, end)
-        recall_unreplicated(
-            log.producers, log.snapshots, log.segments.all, start, log.high_watermark
-        )
-        log.producers.advance(log.high_watermark)
+        first = log.segments.all[0].base_offset
+        start, entries = log.snapshots.latest(end) or (first, [])
+        producers = ProducerState()
+        producers.load(entries)
+        recall_unreplicated(producers, log.snapshots, log.segments.all, start, log.high_watermark)
+        replay_producers(producers, log.segments.all, start, end)
+        producers.advance(log.high_watermark)
+        log.producers.adopt(producers)

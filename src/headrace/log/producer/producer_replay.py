@@ -5,6 +5,8 @@ Append and recovery share this code, so that a replay gives the state that the a
 
 from collections.abc import Iterator, Sequence
 
+import structlog
+
 from headrace.log.index.transaction_index import AbortedTransactionEntry
 from headrace.log.producer.producer_state import ProducerState
 from headrace.log.producer.snapshot_files import SnapshotFiles
@@ -12,8 +14,11 @@ from headrace.log.segment.batch_scan import walk_heads
 from headrace.log.segment.placed_batch import PlacedBatch
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_list import floor
+from headrace.model.error import CorruptIndex, CorruptLog
 from headrace.records.batch import Batch
 from headrace.records.control import ControlType, read_control
+
+_log = structlog.get_logger(__name__)
 
 
 def remember_batch(producers: ProducerState, segment: Segment | None, placed: PlacedBatch) -> None:
@@ -77,9 +82,28 @@ def recall_unreplicated(
 
     A snapshot tells what is open. A transaction that was ended before it is not, but its marker may
     still be lost with this replica's end: until it is replicated, readers of committed records must
-    not pass where the transaction began. Usually there is no such marker, and only the heads above
-    the high watermark are read.
+    not pass where the transaction began. Usually there is no such marker: the high watermark is
+    past the snapshot, or only the heads between the two are read.
+
+    Where the log cannot be walked, because an index or a head is damaged, readers wait at the start
+    until all below the snapshot is replicated.
     """
+    if high_watermark >= start or not producers.has_markers:
+        return
+    try:
+        _recall_unreplicated(producers, snapshots, segments, start, high_watermark)
+    except (CorruptIndex, CorruptLog) as error:
+        _log.warning("unreplicated_markers_unknown", below=start, reason=str(error))
+        producers.wait_for(segments[0].base_offset, start - 1)
+
+
+def _recall_unreplicated(
+    producers: ProducerState,
+    snapshots: SnapshotFiles,
+    segments: Sequence[Segment],
+    start: int,
+    high_watermark: int,
+) -> None:
     heads = _heads(segments, high_watermark, start)
     if not any(head.is_control for _, _, head in heads):
         return

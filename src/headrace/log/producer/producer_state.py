@@ -76,20 +76,32 @@ class CompletedTransaction(NamedTuple):
     last_stable_offset: Offset
 
 
+class _UnstableTransactions(NamedTuple):
+    """Those that readers of committed records must not pass. One value, so that a thread without
+    the lock finds both or neither replaced.
+
+    Attributes:
+        ongoing: first offset to producer id. Offsets only grow, so the order of arrival is their
+            order.
+        unreplicated: a heap of (first offset, marker's offset) of decided transactions whose marker
+            is at or above the high watermark. One below the top may be past due: it goes when it
+            surfaces.
+    """
+
+    ongoing: OrderedDict[int, int]
+    unreplicated: list[tuple[int, int]]
+
+
 class ProducerState:
     """The producers of one partition, by id, and its open transactions."""
 
-    __slots__ = ("_high_watermark", "_ongoing", "_producers", "_snapshotted", "_unreplicated")
+    __slots__ = ("_high_watermark", "_producers", "_snapshotted", "_unstable")
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerEntry] = {}
         # Producers whose last batch came from a snapshot, and whose earlier ones are not recalled.
         self._snapshotted: set[int] = set()
-        # First offset to producer id. Offsets only grow, so the order of arrival is their order.
-        self._ongoing: OrderedDict[int, int] = OrderedDict()
-        # A heap of (first offset, marker's offset) of decided transactions whose marker is at or
-        # above the high watermark. One below the top may be past due: it goes when it surfaces.
-        self._unreplicated: list[tuple[int, int]] = []
+        self._unstable = _UnstableTransactions(OrderedDict(), [])
         self._high_watermark = 0
 
     def __len__(self) -> int:
@@ -214,7 +226,7 @@ class ProducerState:
         entry.remember(first_sequence, last_sequence, base_offset, last_offset, timestamp_ms)
         if transactional and entry.transaction_first_offset < 0:
             entry.transaction_first_offset = base_offset
-            self._ongoing[base_offset] = producer_id
+            self._unstable.ongoing[base_offset] = producer_id
 
     def take_incomplete(self, producer_id: int, epoch: int) -> ProducerEntry | None:
         """Return the producer if only its last batch came from a snapshot.
@@ -302,9 +314,10 @@ class ProducerState:
         if first_offset < 0:
             return None
         # In this order: `has_unstable` is asked without the lock, and must see one of them.
+        ongoing, unreplicated = self._unstable
         if offset >= self._high_watermark:
-            heapq.heappush(self._unreplicated, (first_offset, offset))
-        del self._ongoing[first_offset]
+            heapq.heappush(unreplicated, (first_offset, offset))
+        del ongoing[first_offset]
         undecided = self.first_undecided_offset()
         return CompletedTransaction(
             producer_id,
@@ -316,20 +329,22 @@ class ProducerState:
 
     def first_undecided_offset(self) -> Offset | None:
         """Return where the oldest open transaction begins; compaction stops there."""
-        return Offset(next(iter(self._ongoing))) if self._ongoing else None
+        ongoing = self._unstable.ongoing
+        return Offset(next(iter(ongoing))) if ongoing else None
 
     @property
     def has_unstable(self) -> bool:
         """Whether a transaction is open, or decided by a marker that is not replicated yet. Any
         thread may ask; `first_unstable_offset` needs the lock of the log."""
-        return bool(self._ongoing or self._unreplicated)
+        ongoing, unreplicated = self._unstable
+        return bool(ongoing or unreplicated)
 
     def first_unstable_offset(self) -> Offset | None:
         """Return where the oldest transaction begins that is open, or decided by a marker that is
         not replicated yet. The last stable offset is this, within log start and high watermark.
         """
-        unreplicated = self._unreplicated
-        if not self._ongoing and not unreplicated:
+        ongoing, unreplicated = self._unstable
+        if not ongoing and not unreplicated:
             return None
         first = self.first_undecided_offset()
         if unreplicated and (first is None or unreplicated[0][0] < first):
@@ -344,19 +359,34 @@ class ProducerState:
         if high_watermark <= self._high_watermark:
             return
         self._high_watermark = high_watermark
-        unreplicated = self._unreplicated
+        unreplicated = self._unstable.unreplicated
         while unreplicated and unreplicated[0][1] < high_watermark:
             heapq.heappop(unreplicated)
 
+    @property
+    def has_markers(self) -> bool:
+        """Whether a producer that is known here ever ended a transaction."""
+        return any(each.coordinator_epoch >= 0 for each in self._producers.values())
+
     def wait_as(self, other: "ProducerState") -> None:
         """Wait for the markers, too, that another state of the same log waits for."""
-        for each in other._unreplicated:
-            heapq.heappush(self._unreplicated, each)
+        for each in other._unstable.unreplicated:
+            heapq.heappush(self._unstable.unreplicated, each)
+
+    def wait_for(self, first_offset: int, marker_offset: int) -> None:
+        """Let readers of committed records stop at `first_offset` until all up to where a marker
+        may be is replicated."""
+        heapq.heappush(self._unstable.unreplicated, (first_offset, marker_offset))
 
     # -- lifetime ------------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> list[int]:
-        """Forget the producers that were idle for `producer.id.expiration.ms`; return which."""
+        """Forget the producers that were idle for `producer.id.expiration.ms`; return which.
+
+        None while a marker waits for replication: a snapshot must tell that there are markers.
+        """
+        if self._unstable.unreplicated:
+            return []
         gone = [
             producer_id
             for producer_id, entry in self._producers.items()
@@ -375,8 +405,7 @@ class ProducerState:
         """
         self._producers = {}
         self._snapshotted = set()
-        self._ongoing = OrderedDict()
-        self._unreplicated = []
+        self._unstable = _UnstableTransactions(OrderedDict(), [])
         self._high_watermark = 0
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
@@ -389,4 +418,12 @@ class ProducerState:
         self._snapshotted = set(self._producers)
         open_ones = [entry for entry in self._producers.values() if entry.in_transaction]
         for entry in sorted(open_ones, key=lambda entry: entry.transaction_first_offset):
-            self._ongoing[entry.transaction_first_offset] = entry.producer_id
+            self._unstable.ongoing[entry.transaction_first_offset] = entry.producer_id
+
+    def adopt(self, other: "ProducerState") -> None:
+        """Become another state, which no one else uses. Until then a thread without the lock sees
+        this one whole, and never one that is half loaded."""
+        self._unstable = other._unstable
+        self._producers = other._producers
+        self._snapshotted = other._snapshotted
+        self._high_watermark = other._high_watermark

@@ -98,6 +98,14 @@ GROUP_KEYS = [
         minimum=0,
     ),
     broker_key(
+        "offsets.commit.timeout.ms",
+        ConfigType.INT,
+        5000,
+        "How long a reply of the coordinator waits until its records are with all replicas in "
+        "sync; then the client is to ask again.",
+        minimum=1,
+    ),
+    broker_key(
         "offsets.retention.minutes",
         ConfigType.INT,
         7 * 24 * 60,

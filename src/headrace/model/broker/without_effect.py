@@ -155,9 +155,6 @@ _KEYS: Mapping[str, str] = {
     "most 2000": """
         max.request.partition.size.limit int 2000
     """,
-    "a commit waits for its replicas as long as they are in sync": """
-        offsets.commit.timeout.ms int 5000
-    """,
     "offsets are written uncompressed": """
         offsets.topic.compression.codec int 0
     """,

@@ -1,171 +1,30 @@
 """The fast path serves a follower's fetches that repeat themselves as the handler does."""
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from headrace.broker.call import Call
-from headrace.broker.fastpath.leader_fetch import FastLeaderFetch
 from headrace.broker.fetch.fetch_watch import FetchWatch, _Watcher
-from headrace.broker.fetch.follower_fetch import FollowerFetch
-from headrace.broker.handlers import fetch
 from headrace.broker.network.callback_future import CallbackFuture
-from headrace.broker.network.connection import Answer, Connection, Parts
+from headrace.broker.network.connection import Answer, Parts
 from headrace.broker.replica.partition import Partition
-from headrace.broker.server import Server
 from headrace.cluster.config_command import ConfigAlteration
-from headrace.cluster.topic_command import TopicToCreate
-from headrace.log.partition.admission import unchecked
-from headrace.log.partition.log_slice import LogSlice
 from headrace.model.clock import ManualClock
 from headrace.model.config_code import ConfigOperation
 from headrace.model.ids import BrokerId, LeaderEpoch
-from headrace.testing.local_broker import local_broker
 from headrace.wire.error_code import ErrorCode
-from headrace.wire.fetch_request import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    pack_fetch_request,
+from testkit.sample.fetching_follower import (
+    FOLLOWER,
+    PARTITIONS,
+    FetchingFollower,
+    read,
+    run,
+    stored,
+    turns,
 )
-from headrace.wire.fetch_response import FetchPartitionResult, FetchResponse, read_fetch_response
-from headrace.wire.request import parse_request
-from testkit.sample.batch import sample_batch
-
-VERSION = 17
-BODY_AT = 9  # behind size, correlation id and no tags
-FOLLOWER = BrokerId(9)
-PARTITIONS = 3
-
-
-class Follower:
-    """Follows all partitions of a topic over one connection, by the handler and the fast path."""
-
-    def __init__(self, server: Server) -> None:
-        self.broker = server.broker
-        # Only an authorizer looks at who asks.
-        self._connection = cast(Connection, None)
-        slow_fetch = partial(FollowerFetch, counted=True)
-        self.fast_path = FastLeaderFetch(self.broker, self._connection, slow_fetch)
-        topic = self.broker.topics.by_name("clicks")
-        assert topic is not None
-        self.topic_id = topic.topic_id
-        self.partitions = [cast(Partition, each) for each in topic.partitions]
-        for each in self.partitions:
-            state = each.state
-            state.set_replicas({state.broker_id, FOLLOWER}, 0)
-            state.set_isr({state.broker_id, FOLLOWER})
-        self.copies = [b""] * PARTITIONS
-        self.ends = [0] * PARTITIONS
-        self.received_high_watermarks = [0] * PARTITIONS
-        self.session_id = self.session_epoch = 0
-        self.number = 0
-        self.served_fast = 0
-        self._named = list(range(PARTITIONS))
-
-    def frame(self, *, wait_ms: int = 500, last_epoch: int | None = None) -> bytes:
-        """The next request: the partitions whose offset has changed."""
-        self.number += 1
-        named = [
-            FetchPartition(
-                index,
-                self.partitions[index].leader_epoch,
-                self.ends[index],
-                self.partitions[index].leader_epoch if last_epoch is None else last_epoch,
-                0,
-                1 << 20,
-            )
-            for index in self._named
-        ]
-        request = FetchRequest(
-            max_wait_ms=wait_ms,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            isolation_level=0,
-            topics=[FetchTopic(None, self.topic_id, named)] if named else [],
-            session_id=self.session_id,
-            session_epoch=self.session_epoch,
-            replica_id=FOLLOWER,
-            replica_epoch=1,
-        )
-        return pack_fetch_request(VERSION, self.number, "me", request)[4:]
-
-    def ask(self, frame: bytes) -> Answer:
-        """By the fast path, or by the handler when that declines."""
-        answer = self.fast_path.serve(frame)
-        self.served_fast += answer is not None
-        return self.ask_handler(frame) if answer is None else answer
-
-    def ask_handler(self, frame: bytes) -> Answer:
-        request = parse_request(frame)
-        answer = fetch.handle(self.broker, Call(self._connection, request))
-        self.fast_path.learn(frame, request)
-        return answer
-
-    def append_response(self, answer: Answer) -> FetchResponse:
-        """Append what came, and note what the next request names."""
-        if isinstance(answer, CallbackFuture):
-            answer = answer.result()
-        assert answer is not None
-        response = read(cast(Parts, answer))
-        assert response.error_code == 0
-        self.session_id = response.session_id
-        self.session_epoch += 1
-        self._named = []
-        for topic in response.topics:
-            for result in topic.partitions:
-                self._apply(result)
-        return response
-
-    def _apply(self, result: FetchPartitionResult[memoryview]) -> None:
-        index = result.partition
-        self.received_high_watermarks[index] = result.high_watermark
-        if result.records:
-            self.copies[index] += bytes(result.records)
-            self.ends[index] = unchecked(result.records)[-1].last_offset + 1
-            self._named.append(index)
-
-    def append(self, index: int) -> None:
-        """As a Produce request does."""
-        batch = memoryview(sample_batch(b"click"))
-        if self.partitions[index].append_plain(batch, acks_all=True) is None:
-            self.partitions[index].append(batch)
-
-    def in_step(self) -> bool:
-        return self.ends == [each.log.log_end_offset for each in self.partitions]
-
-    def get_in_step(self) -> None:
-        """Twice through the handler, from which the fast path learns."""
-        self.append(0)
-        self.append_response(self.ask_handler(self.frame(wait_ms=0)))
-        self.append(0)
-        self.append_response(self.ask_handler(self.frame()))
-        assert self.in_step()
-
-
-def read(parts: Parts) -> FetchResponse:
-    content = b"".join(each.read() if isinstance(each, LogSlice) else bytes(each) for each in parts)
-    assert int.from_bytes(content[:4]) == len(content) - 4
-    return read_fetch_response(VERSION, memoryview(content), BODY_AT)
-
-
-def run(folder: Path, scenario: Callable[[Follower, ManualClock], Awaitable[None]]) -> None:
-    async def main() -> None:
-        clock = ManualClock()
-        async with local_broker(folder, clock=clock) as server:
-            configs = {"min.insync.replicas": "1"}
-            topic = TopicToCreate(
-                name="clicks", partitions=PARTITIONS, replication_factor=1, configs=configs
-            )
-            await server.broker.controller.create_topics([topic])
-            await scenario(Follower(server), clock)
-
-    asyncio.run(main())
 
 
 def take_away(partition: Partition) -> None:
@@ -174,19 +33,8 @@ def take_away(partition: Partition) -> None:
     partition.state.set_replicas({partition.state.broker_id}, 0)
 
 
-def stored(partition: Partition) -> bytes:
-    end = partition.log.log_end_offset
-    return partition.log.read(0, 1 << 20, max_offset=end).read() if end else b""
-
-
-async def turns() -> None:
-    """Let what was put off until the request was served run."""
-    for _ in range(3):
-        await asyncio.sleep(0)
-
-
 def test_a_fetch_that_waits_is_answered_with_the_next_batch(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, _: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
 
         waiting = follower.fast_path.serve(follower.frame())
@@ -205,7 +53,7 @@ def test_a_fetch_that_waits_is_answered_with_the_next_batch(tmp_path: Path) -> N
 
 
 def test_what_grew_elsewhere_is_sent_as_well(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, _: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
         frame = follower.frame()
         follower.append(1)
@@ -220,7 +68,7 @@ def test_what_grew_elsewhere_is_sent_as_well(tmp_path: Path) -> None:
 
 
 def test_what_was_sent_and_not_appended_is_sent_again(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, _: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
         frame = follower.frame()
         follower.append(1)
@@ -231,7 +79,7 @@ def test_what_was_sent_and_not_appended_is_sent_again(tmp_path: Path) -> None:
         follower.append_response(lost)
         follower.ends, follower.copies = ends, copies
         follower.append(0)
-        follower._named = [0]
+        follower.named = [0]
 
         follower.append_response(follower.ask(follower.frame()))
 
@@ -241,7 +89,7 @@ def test_what_was_sent_and_not_appended_is_sent_again(tmp_path: Path) -> None:
 
 
 def test_time_that_is_up_brings_the_high_watermark(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, _: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
         waiting = follower.fast_path.serve(follower.frame())
         assert isinstance(waiting, CallbackFuture)
@@ -257,7 +105,7 @@ def test_time_that_is_up_brings_the_high_watermark(tmp_path: Path) -> None:
 
 
 def test_now_and_then_the_handler_looks_at_all_partitions(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, clock: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, clock: ManualClock) -> None:
         follower.get_in_step()
         clock.advance(250)
 
@@ -267,7 +115,7 @@ def test_now_and_then_the_handler_looks_at_all_partitions(tmp_path: Path) -> Non
 
 
 def test_a_leader_that_steps_down_says_so_at_once(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, _: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
         waiting = follower.fast_path.serve(follower.frame())
         topic = follower.broker.topics.by_name("clicks")
@@ -296,9 +144,9 @@ def test_a_leader_that_steps_down_says_so_at_once(tmp_path: Path) -> None:
     ids=["topics", "offset", "session epoch", "replicas"],
 )
 def test_it_declines_when_something_is_not_as_it_was(
-    tmp_path: Path, change: Callable[[Follower], object]
+    tmp_path: Path, change: Callable[[FetchingFollower], object]
 ) -> None:
-    async def scenario(follower: Follower, _: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
         change(follower)
         before = follower.partitions[0].log.high_watermark
@@ -312,7 +160,7 @@ def test_it_declines_when_something_is_not_as_it_was(
 def test_a_throttle_that_is_set_while_it_runs_counts_until_it_is_taken_back(
     tmp_path: Path,
 ) -> None:
-    async def scenario(follower: Follower, _: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
         key = "leader.replication.throttled.replicas"
 
@@ -333,7 +181,7 @@ def test_a_throttle_that_is_set_while_it_runs_counts_until_it_is_taken_back(
 
 
 def test_records_of_an_older_epoch_are_left_to_the_handler(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, _: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
 
         assert follower.fast_path.serve(follower.frame(last_epoch=-1)) is None
@@ -344,7 +192,7 @@ def test_records_of_an_older_epoch_are_left_to_the_handler(tmp_path: Path) -> No
 def test_a_follower_that_cannot_be_compared_starts_over(tmp_path: Path) -> None:
     """Its log ends where the leader's starts, with an epoch that the leader does not know."""
 
-    async def scenario(follower: Follower, _: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         for index, partition in enumerate(follower.partitions):
             partition.log.truncate_fully_and_start_at(5)
             partition.log.epochs.assign(2, 5)
@@ -370,7 +218,7 @@ def test_a_follower_that_cannot_be_compared_starts_over(tmp_path: Path) -> None:
 
 
 def test_a_follower_that_is_gone_is_sent_nothing_any_more(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, _: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
         waiting = follower.fast_path.serve(follower.frame())
         assert isinstance(waiting, CallbackFuture)
@@ -389,14 +237,14 @@ def test_a_follower_that_is_gone_is_sent_nothing_any_more(tmp_path: Path) -> Non
     run(tmp_path, scenario)
 
 
-def watch_of(follower: Follower) -> FetchWatch:
+def watch_of(follower: FetchingFollower) -> FetchWatch:
     session = follower.broker.fetch_sessions.find(follower.session_id)
     assert session is not None
     assert isinstance(session.watch, FetchWatch)
     return session.watch
 
 
-def get_idle(follower: Follower) -> None:
+def get_idle(follower: FetchingFollower) -> None:
     """Have everything, high watermarks too, so that nothing is left to say."""
     follower.get_in_step()
     for _ in range(3):
@@ -404,12 +252,12 @@ def get_idle(follower: Follower) -> None:
     assert not watch_of(follower).ready
 
 
-def fetched_ms(follower: Follower, index: int) -> int:
+def fetched_ms(follower: FetchingFollower, index: int) -> int:
     return follower.partitions[index].state._followers[FOLLOWER].fetched_ms
 
 
 def test_an_idle_fetch_looks_at_no_partition(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, clock: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, clock: ManualClock) -> None:
         get_idle(follower)
         before = fetched_ms(follower, 1)
         clock.advance(1)
@@ -429,7 +277,7 @@ def test_an_idle_fetch_looks_at_no_partition(tmp_path: Path) -> None:
 
 
 def test_a_leader_counts_an_idle_follower_as_alive_in_every_partition(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, clock: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, clock: ManualClock) -> None:
         get_idle(follower)
         max_lag_ms = int(follower.broker.settings["replica.lag.time.max.ms"])
         for _ in range(12):
@@ -446,7 +294,7 @@ def test_a_leader_counts_an_idle_follower_as_alive_in_every_partition(tmp_path: 
 
 
 def test_a_high_watermark_that_moved_is_sent_to_an_idle_follower(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, _: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         get_idle(follower)
         partition = follower.partitions[1]
         # Another replica holds the high watermark back, and lets go.
@@ -468,7 +316,7 @@ def test_a_high_watermark_that_moved_is_sent_to_an_idle_follower(tmp_path: Path)
 
 
 def test_every_fetch_of_a_follower_that_is_out_of_sync_counts(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, clock: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, clock: ManualClock) -> None:
         get_idle(follower)
         partition = follower.partitions[1]
         partition.state.set_isr({partition.state.broker_id})
@@ -485,14 +333,14 @@ def test_every_fetch_of_a_follower_that_is_out_of_sync_counts(tmp_path: Path) ->
     run(tmp_path, scenario)
 
 
-def limit_every_client(follower: Follower) -> None:
+def limit_every_client(follower: FetchingFollower) -> None:
     """Let no client fetch more than a byte per second; a throttled one would be muted."""
     limits = {(("client-id", None),): {"consumer_byte_rate": 1.0}}
     follower.broker.quotas.set_limits(limits)
 
 
 def test_a_client_quota_slows_no_follower_on_the_slow_path(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, _: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         limit_every_client(follower)
         for index in range(PARTITIONS):
             follower.append(index)
@@ -506,7 +354,7 @@ def test_a_client_quota_slows_no_follower_on_the_slow_path(tmp_path: Path) -> No
 
 
 def test_a_client_quota_slows_no_follower_on_the_fast_path(tmp_path: Path) -> None:
-    async def scenario(follower: Follower, _: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
         limit_every_client(follower)
         frame = follower.frame()
@@ -528,7 +376,7 @@ def test_a_client_quota_slows_no_follower_on_the_fast_path(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("seed", range(25))
 def test_a_follower_has_everything_whichever_way_its_fetches_go(tmp_path: Path, seed: int) -> None:
-    async def scenario(follower: Follower, clock: ManualClock) -> None:
+    async def scenario(follower: FetchingFollower, clock: ManualClock) -> None:
         chance = random.Random(seed)
         waiting: Answer = None
         for _ in range(120):

@@ -44,10 +44,11 @@ def frame_of(
     correlation_id: int = 1,
     version: int = VERSION,
     timeout_ms: int = 30_000,
+    client: str | None = "me",
 ) -> bytes:
     rows = [ProducePartition(partition, memoryview(batch))]
     request = ProduceRequest(None, acks, timeout_ms, [ProduceTopic(topic, None, rows)])
-    return b"".join(pack_produce_request(version, correlation_id, "me", request))[4:]
+    return b"".join(pack_produce_request(version, correlation_id, client, request))[4:]
 
 
 def numbered(sequence: int, *values: bytes) -> bytes:
@@ -298,6 +299,113 @@ def test_a_response_that_fails_later_is_logged_with_its_client(
         [line] = lines
         assert (line["event"], line["api"], line["client"]) == ("request_refused", "Produce", "me")
         assert line["reasons"].startswith("clicks-0 NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+
+    run(tmp_path, scenario)
+
+
+def test_a_client_without_a_name_is_logged_without_one(tmp_path: Path, logs_refusals: None) -> None:
+    async def scenario(producer: Producer) -> None:
+        frame = frame_of(sample_batch(b"a"), acks=-1, client=None)
+        end = producer.learn(frame)
+        follower_joins(producer.partition)
+        response = producer.delayed(frame, end)
+
+        with capture_logs() as lines:
+            producer.partition.resign()
+            await answer_of(response)
+
+        assert [line["client"] for line in lines] == [""]
+
+    run(tmp_path, scenario)
+
+
+def test_requests_and_what_they_brought_are_counted(tmp_path: Path) -> None:
+    async def scenario(producer: Producer) -> None:
+        metrics, traffic = producer.broker.metrics, producer.partition.traffic
+        end = producer.learn(frame_of(sample_batch(b"a")))
+        requests = metrics.requests["Produce"]
+        size_bytes, records = traffic.bytes_in, traffic.records_in
+        batch = sample_batch(b"b", b"c")
+
+        producer.serve(frame_of(batch), end)
+
+        assert metrics.requests["Produce"] == requests + 1
+        assert traffic.bytes_in == size_bytes + len(batch)
+        assert traffic.records_in == records + 2
+
+    run(tmp_path, scenario)
+
+
+def test_a_response_that_fails_later_is_counted_by_its_error(tmp_path: Path) -> None:
+    async def scenario(producer: Producer) -> None:
+        end = producer.learn(frame_of(sample_batch(b"a"), acks=-1))
+        follower_joins(producer.partition)
+        response = producer.delayed(frame_of(sample_batch(b"b"), acks=-1), end)
+        producer.partition.resign()
+
+        code = (await answer_of(response)).error_code
+
+        assert producer.broker.metrics.errors["Produce", code] == 1
+
+    run(tmp_path, scenario)
+
+
+def test_a_batch_waits_behind_those_of_its_partition_that_are_being_opened(tmp_path: Path) -> None:
+    async def scenario(producer: Producer) -> None:
+        end = producer.learn(frame_of(sample_batch(b"a")))
+        opening = producer.broker.batch_opener.opening
+
+        opening[TopicPartition("clicks", 1)] = None  # type: ignore[assignment]
+        assert producer.serve(frame_of(sample_batch(b"b")), end) is not None
+        opening[CLICKS] = None  # type: ignore[assignment]
+        assert producer.serve(frame_of(sample_batch(b"c")), end) is None
+        opening.clear()
+        assert producer.serve(frame_of(sample_batch(b"d")), end) is not None
+
+    run(tmp_path, scenario)
+
+
+def test_an_answer_is_waited_for_as_long_as_the_request_says(tmp_path: Path) -> None:
+    async def scenario(producer: Producer) -> None:
+        frame = frame_of(sample_batch(b"a"), acks=-1, timeout_ms=60_000)
+        end = producer.learn(frame)
+        follower_joins(producer.partition)
+
+        response = producer.delayed(frame, end)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+        assert not response.done()
+        follower_has_all(producer.partition)
+        assert (await answer_of(response)).error_code == ErrorCode.none
+
+    run(tmp_path, scenario)
+
+
+def test_the_oldest_version_with_hints_of_leaders_is_learned_and_none_before(
+    tmp_path: Path,
+) -> None:
+    async def scenario(producer: Producer) -> None:
+        assert producer.learn(frame_of(sample_batch(b"a"), version=9)) == 0
+        assert producer.learn(frame_of(sample_batch(b"a"), version=10)) > 0
+
+    run(tmp_path, scenario)
+
+
+def test_no_more_shapes_are_remembered_than_there_is_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.broker.fastpath.produce._MAX_SHAPES", 2)
+
+    async def scenario(producer: Producer) -> None:
+        frames = [frame_of(sample_batch(b"a"), timeout_ms=each) for each in (1, 2, 3)]
+        known = []
+        for frame in frames:
+            end = producer.learn(frame)
+            known.append([producer.fast_produces.find(each, end) is not None for each in frames])
+
+        assert known == [[True, False, False], [True, True, False], [False, False, True]]
+        assert producer.fast_produces.find(frames[2], 0) is None
 
     run(tmp_path, scenario)
 

@@ -1,15 +1,17 @@
 """The flows and agents that the console polls."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from headrace.console.status.status_poller import StatusPoller
 from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE, RunFolder, this_run
-from headrace.model.clock import Clock, SystemClock
+from headrace.flow.remote.remote_run import RemoteRun, remote_run
+from headrace.model.clock import Clock, ManualClock, SystemClock
 from headrace.testing.readiness import wait_until
 from testkit.sample.figure_server import FigureServer
 
@@ -21,8 +23,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def polling(clock: Clock | None = None, **flows: str) -> Iterator[StatusPoller]:
-    poller = StatusPoller({}, flows, clock or SystemClock(), 0.05)
+def polling(
+    clock: Clock | None = None, remote_runs: Sequence[RemoteRun] = (), **flows: str
+) -> Iterator[StatusPoller]:
+    poller = StatusPoller({}, flows, clock or SystemClock(), 0.05, lambda: remote_runs)
     poller.start()
     try:
         poller.wait_for_first()
@@ -93,3 +97,38 @@ def test_a_clock_that_is_set_does_not_change_the_windows() -> None:
         first, _ = poller.counts._now
         wait_until(lambda: poller.counts._now[0] > first, what="another poll")
         assert poller.counts._now[0] - first < 86_400_000
+
+
+def reported(name: str, seen_ms: int) -> RemoteRun:
+    run = this_run(name=name, program=f"{name}.py", master="yarn", brokers="b:1")
+    report = remote_run(run, application=f"application_{name}", host="elsewhere")
+    return replace(report, seen_ms=seen_ms)
+
+
+def test_flows_of_other_machines_come_with_their_application_and_what_is_wrong() -> None:
+    clock = ManualClock(1_000_000)
+    runs = [
+        reported("count", 1_000_000),
+        replace(reported("land", 1_000_000), deaf="no right"),
+        reported("gone", 900_000),
+    ]
+    with polling(clock, runs) as poller:
+        flows = poller.flows
+
+    assert [(each.key, each.host) for each in flows] == [
+        (("count", "application_count"), "elsewhere"),
+        (("land", "application_land"), "elsewhere"),
+        (("gone", "application_gone"), "elsewhere"),
+    ]
+    problems = [each.problem for each in flows]
+    assert problems[:2] == [None, "no right"]
+    assert problems[2] is not None and problems[2].startswith("it has not reported for 100 s")
+
+
+def test_a_flow_of_this_machine_that_reports_to_the_brokers_too_comes_once(folder: Path) -> None:
+    run = this_run(name="count", program="count.py", master="local", brokers="b:1")
+    RunFolder(folder).write(run)
+    with polling(
+        None, [remote_run(run, application="local-1", host=socket.gethostname())]
+    ) as poller:
+        assert [(each.pid, each.application) for each in poller.flows] == [(run.pid, None)]

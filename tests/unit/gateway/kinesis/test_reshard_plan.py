@@ -134,3 +134,33 @@ def test_a_state_of_a_newer_format_is_refused() -> None:
 
     with pytest.raises(ValueError, match="format 2"):
         StreamState.from_json(raw)
+
+
+def test_closed_shards_leave_with_the_retention() -> None:
+    hour_ms = 3_600_000
+    stream = active(1)
+    now_ms = NOW_MS
+    for _ in range(50):
+        now_ms += hour_ms
+        ids = [each.id for each in stream.open_shards]
+        if len(ids) == 1:
+            plan = plan_split(stream, ACCOUNT, ids[0], 2**126, now_ms)
+        else:
+            plan = plan_merge(stream, ACCOUNT, ids[0], ids[1], now_ms)
+        announced = stream.announced(plan)
+        partition_count = announced.partition_count
+        stream = announced.resharded(dict.fromkeys(plan.closing, 1), now_ms)
+        assert stream.partition_count == partition_count, "no partition is used twice"
+
+    numbers = [each.number for each in stream.shards]
+    assert len(numbers) < 24 * 2 and len(set(numbers)) == len(numbers)
+    assert min(each.closed_ms or now_ms for each in stream.shards) > now_ms - 24 * hour_ms
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 40])
+def test_the_shard_of_a_key_is_the_one_whose_range_has_it(count: int) -> None:
+    stream = active(count)
+    split = done(stream, plan_split(stream, ACCOUNT, stream.shards[0].id, 2**100, NOW_MS))
+
+    for each in split.open_shards:
+        assert split.shard_for(each.keys.start) == split.shard_for(each.keys.end) == each

@@ -8,6 +8,7 @@ import pytest
 
 from headrace.log.partition.loader import RecoveryReport, load_log
 from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.producer.producer_replay import replay_producers
 from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
 from headrace.model.error import CorruptLog, LogDirectoryOffline
@@ -408,3 +409,113 @@ def test_a_marker_that_is_not_replicated_is_waited_for_after_a_cut(
     assert log.last_stable_offset == 1
     log.set_high_watermark(4)
     assert log.last_stable_offset == 4
+
+
+def torn(disk: CrashDisk, path: Path) -> None:
+    """Take the last bytes of a file, as a bad disk may."""
+    file = disk.open(path)
+    file.truncate(file.size() - 3)
+    file.sync()
+
+
+def in_four_segments(log: PartitionLog) -> None:
+    """Write 0 to 79: a transaction's record at 30, its marker at 40, and a new segment every 20."""
+    while log.log_end_offset < 80:
+        if log.log_end_offset in (20, 40, 60):
+            log.roll()
+        if log.log_end_offset == 30:
+            begun = sample_batch(
+                b"t", producer_id=1, producer_epoch=0, sequence=0, transactional=True
+            )
+            log.append(begun, 0)
+        elif log.log_end_offset == 40:
+            log.append_marker(1, 0, 0, commit=True, coordinator_epoch=0)
+        else:
+            write(log, 1)
+
+
+WIDE = LogConfig(segment_bytes=1 << 20, index_interval_bytes=150)
+
+
+@pytest.mark.parametrize("broken", ["00000000000000000020.index", "00000000000000000000.index"])
+def test_an_index_that_is_broken_makes_readers_wait_and_a_start_no_worse(
+    load: Load, disk: CrashDisk, directory: Path, broken: str
+) -> None:
+    log, _ = load(WIDE)
+    in_four_segments(log)
+    log.close()
+    disk.remove(directory / "00000000000000000020.snapshot")
+    torn(disk, directory / broken)
+
+    log, _ = load(WIDE, clean=True, recovery_point=80, high_watermark=35)
+
+    assert log.last_stable_offset <= 30
+    log.set_high_watermark(80)
+    assert log.last_stable_offset == 80
+
+
+def test_a_damaged_head_below_a_snapshot_makes_readers_wait_and_a_start_no_worse(
+    load: Load, disk: CrashDisk, directory: Path
+) -> None:
+    log, _ = load(WIDE)
+    in_four_segments(log)
+    log.close()
+    flip(disk, directory / "00000000000000000040.log", 8)
+
+    log, _ = load(WIDE, clean=True, recovery_point=80, high_watermark=35)
+
+    assert log.last_stable_offset <= 30
+
+
+def test_a_cut_meets_a_broken_index_and_readers_wait(
+    load: Load, disk: CrashDisk, directory: Path
+) -> None:
+    log, _ = load(WIDE)
+    in_four_segments(log)
+    log.close()
+    log, _ = load(WIDE, clean=True, recovery_point=80, high_watermark=35)
+    torn(disk, directory / "00000000000000000020.index")
+
+    assert log.truncate_to(75)
+
+    assert log.log_end_offset == 75
+    assert log.last_stable_offset <= 30
+    log.set_high_watermark(75)
+    assert log.last_stable_offset == 75
+
+
+def test_a_reader_of_another_thread_never_passes_a_transaction_while_a_log_is_cut(
+    load: Load, disk: CrashDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, _ = load(WIDE)
+    in_four_segments(log)
+    log.set_high_watermark(35)
+    seen: list[int] = []
+
+    def replay(*arguments: object) -> None:
+        seen.append(log.last_stable_offset)  # the lock is held by this very thread
+        replay_producers(*arguments)  # type: ignore[arg-type]
+        seen.append(log.last_stable_offset)
+
+    monkeypatch.setattr("headrace.log.partition.log_truncator.replay_producers", replay)
+
+    log.truncate_to(75)
+
+    assert seen == [30, 30]
+    assert log.last_stable_offset == 30
+
+
+def test_without_markers_no_head_is_read_at_a_start(
+    load: Load, disk: CrashDisk, directory: Path
+) -> None:
+    log, _ = load(WIDE)
+    write(log, 60)
+    log.append(sample_batch(b"i", producer_id=1, producer_epoch=0, sequence=0), 0)
+    log.close()
+    calls = []
+    for high_watermark in (0, 61):
+        before = disk.calls
+        load(WIDE, clean=True, recovery_point=61, high_watermark=high_watermark)
+        calls.append(disk.calls - before)
+
+    assert calls[0] == calls[1]

@@ -357,8 +357,34 @@ def test_another_thread_sees_a_transaction_until_its_marker_is_replicated() -> N
             super().__delitem__(key)
             seen.append(state.has_unstable)
 
-    state._ongoing = Ongoing(state._ongoing)
+    state._unstable = state._unstable._replace(ongoing=Ongoing(state._unstable.ongoing))
 
     state.end_transaction(PID, 0, 0, log.end, 1000, aborted=False)
 
     assert seen == [True]
+
+
+def test_nobody_is_forgotten_while_a_marker_waits_for_replication(log: Log) -> None:
+    log.append(0, transactional=True)
+    log.mark()
+    assert log.state.expire(10**15) == []
+
+    log.state.advance(log.end)
+
+    assert log.state.expire(10**15) == [PID]
+
+
+def test_a_state_that_is_adopted_is_seen_whole(log: Log) -> None:
+    log.append(0, transactional=True)
+    log.mark()
+    loaded = ProducerState()
+    loaded.load(entry.copy() for entry in log.state.entries())
+    assert loaded.has_markers
+    loaded.wait_for(0, log.end)
+
+    log.state.adopt(loaded)
+
+    assert log.state.first_unstable_offset() == 0
+    log.state.advance(log.end + 1)
+    assert not log.state.has_unstable
+    assert PID in log.state

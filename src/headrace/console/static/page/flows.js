@@ -22,7 +22,7 @@ export function render(root, _, context) {
       }
     }
     if (!found.flows.length) {
-      put(list, h("p", { class: "empty" }, "No flow runs on this machine. Start one with headrace flow run, or name one with --flow NAME=http://HOST:PORT."));
+      put(list, h("p", { class: "empty" }, "No flow runs on this machine, and none reports to these brokers. Start one with headrace flow run, or name one with --flow NAME=http://HOST:PORT."));
       return;
     }
     list.querySelector(":scope > .empty")?.remove();
@@ -44,7 +44,7 @@ export function render(root, _, context) {
   };
 }
 
-const key = (each) => `${each.name} ${each.pid}`;
+const key = (each) => `${each.name} ${each.application ?? each.pid}`;
 
 /** One flow. Its elements stay while its figures change, so that focus and scroll position stay. */
 class FlowCard {
@@ -71,7 +71,7 @@ class FlowCard {
     const { title } = each.active ? DEACTIVATE : ACTIVATE;
     this.activation.setAttribute("aria-label", `${title} ${each.name}`);
     put(this.activation, title);
-    put(this.facts, [each.active ? "" : "inactive", each.program, each.master, each.started_ms ? `started ${ago(each.started_ms)}` : ""].filter(Boolean).join(" · "));
+    put(this.facts, [each.active ? "" : "inactive", each.program, each.master, each.host ? `driver on ${each.host}, ${each.application}` : "", each.started_ms ? `started ${ago(each.started_ms)}` : ""].filter(Boolean).join(" · "));
     this.problem.hidden = !each.problem;
     put(this.problem, each.problem ?? "");
     put(this.last, figures ? summary(figures) : "");
@@ -146,7 +146,7 @@ function confirm(each, { path, title, hint, done, kind }) {
       event.preventDefault();
       go.disabled = true;
       try {
-        await ask(path, { method: "POST", body: { name: each.name, pid: each.pid } });
+        await ask(path, { method: "POST", body: { name: each.name, pid: each.pid, application: each.application } });
         toast(`${each.name} ${done}`);
       } catch (error) {
         toast(error.message, "bad");

@@ -1,10 +1,13 @@
 """The file of access keys: one `access key id`, one space, one `secret` per line."""
 
+import fcntl
 import os
 import re
 import secrets
+import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -18,10 +21,11 @@ def read_access_keys(path: Path) -> dict[str, str]:
     """Return secrets by access key id.
 
     Raises:
-        ConfigError: the file cannot be read, has no key, or a line is wrong. The message holds no
-            secret.
+        ConfigError: the file cannot be read, others can read or change it, it has no key, or a line
+            is wrong. The message holds no secret.
     """
     try:
+        _check_mode(path)
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the access keys in {path} cannot be read: {error}") from error
@@ -42,10 +46,21 @@ def read_access_keys(path: Path) -> dict[str, str]:
     return keys
 
 
+def _check_mode(path: Path) -> None:
+    """Refuse a file that is open to others. Its group may read it, as mounted secrets are."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & (stat.S_IRWXO | stat.S_IWGRP):
+        raise ConfigError(
+            f"{path} has secrets, and its mode {mode:03o} lets others read or change it: "
+            f"write chmod 600 {path}"
+        )
+
+
 def add_access_key(path: Path, name: str) -> str:
     """Add a key to the file, or replace its secret; return the new secret.
 
     Crash: the file is replaced in one step. Only its owner can read it.
+    Threads, processes: the folder is locked meanwhile, so that none of two keys gets lost.
 
     Raises:
         ConfigError: the name is no access key id, or the file cannot be read or written.
@@ -54,10 +69,25 @@ def add_access_key(path: Path, name: str) -> str:
         raise ConfigError(
             f"{name!r} is no access key id: it has 3 to 128 letters, digits, hyphens, underscores"
         )
-    keys = read_access_keys(path) if path.exists() and path.read_bytes().strip() else {}
-    keys[name] = secrets.token_urlsafe(30)
-    _write(path, keys)
+    with _locked(path.parent):
+        keys = read_access_keys(path) if path.exists() and path.read_bytes().strip() else {}
+        keys[name] = secrets.token_urlsafe(30)
+        _write(path, keys)
     return keys[name]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock a folder, not the file in it: that is replaced."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be opened: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _write(path: Path, keys: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.gateway.kinesis.error import ServiceError
 
@@ -38,17 +38,27 @@ class SignedRequest:
     body: bytes
 
 
-def verify(request: SignedRequest, keys: Mapping[str, str], now: float) -> str:
-    """Return the access key id that signed a request.
+class Credential(NamedTuple):
+    """What the headers of a request say about its signature."""
+
+    key_id: str
+    scope: list[str]
+    signed_headers: list[str]
+    date: str
+    signature: str
+
+
+def check_credential(headers: Mapping[str, str], keys: Mapping[str, str], now: float) -> Credential:
+    """Check what can be checked before the body has come.
 
     Args:
         keys: secret access keys by access key id.
         now: seconds since 1970.
 
     Raises:
-        ServiceError: the request is not signed, or not by one of the keys.
+        ServiceError: the request is not signed, not in time, or not with one of the keys.
     """
-    text = request.headers.get("authorization")
+    text = headers.get("authorization")
     if not text:
         raise _refusal("MissingAuthenticationTokenException", "Missing Authentication Token")
     algorithm, _, rest = text.partition(" ")
@@ -62,20 +72,29 @@ def verify(request: SignedRequest, keys: Mapping[str, str], now: float) -> str:
             "Authorization header requires 'Credential', 'Signature' and 'SignedHeaders' parameters"
             f" of {_ALGORITHM}.",
         )
-    date = request.headers.get("x-amz-date", "")
+    date = headers.get("x-amz-date", "")
     _check_date(date, scope, now)
-    secret = keys.get(scope[0])
     names = fields["SignedHeaders"].split(";")
     if not set(names) >= _MUST_BE_SIGNED or "x-amz-date" not in names:
         raise _mismatch()
-    if secret is None:
+    if scope[0] not in keys:
         raise _refusal(
             "UnrecognizedClientException", "The security token included in the request is invalid."
         )
-    expected = signature(request, names, scope[1:], date, secret)
-    if not hmac.compare_digest(expected.encode(), fields["Signature"].encode()):
+    return Credential(scope[0], scope[1:], names, date, fields["Signature"])
+
+
+def verify(request: SignedRequest, keys: Mapping[str, str], now: float) -> str:
+    """Return the access key id that signed a request.
+
+    Raises:
+        ServiceError: the request is not signed, or not by one of the keys.
+    """
+    given = check_credential(request.headers, keys, now)
+    expected = signature(request, given.signed_headers, given.scope, given.date, keys[given.key_id])
+    if not hmac.compare_digest(expected.encode(), given.signature.encode()):
         raise _mismatch()
-    return scope[0]
+    return given.key_id
 
 
 def signature(

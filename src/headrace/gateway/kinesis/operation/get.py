@@ -1,12 +1,13 @@
 """GetShardIterator and GetRecords."""
 
 import time
+from collections.abc import Generator
 from typing import Any, Final
 
 from headrace.client.error import ClientError
 from headrace.client.read.offset_lookup import LATEST
 from headrace.gateway.kinesis.error import (
-    internal_failure,
+    cluster_failure,
     invalid_argument,
     not_found,
     throughput_exceeded,
@@ -16,9 +17,12 @@ from headrace.gateway.kinesis.identity.shard_iterator import ShardIterator
 from headrace.gateway.kinesis.operation.dry_run import refuse_dry_run
 from headrace.gateway.kinesis.protocol.timestamp import Timestamp
 from headrace.gateway.kinesis.record.row import StoredRow
-from headrace.gateway.kinesis.service import KinesisService, Request, Response
-from headrace.gateway.kinesis.stream.shard import NO_PARTITION, Shard, shard_number
+from headrace.gateway.kinesis.record.shard_reader import ReadRows
+from headrace.gateway.kinesis.service import KinesisService, Request, Response, Steps
+from headrace.gateway.kinesis.store.lease import lease_clock
+from headrace.gateway.kinesis.stream.shard import NO_PARTITION, Shard, shard_id, shard_number
 from headrace.gateway.kinesis.stream.stream_state import StreamState
+from headrace.gateway.kinesis.wait import Wait
 from headrace.model.ids import TopicPartition
 
 _MOST_RECORDS: Final = 10_000
@@ -40,17 +44,17 @@ def get_shard_iterator(service: KinesisService, request: Request) -> Response:
     return {"ShardIterator": _iterator(service, stream, shard, offset)}
 
 
-def named_shard(service: KinesisService, stream: StreamState, shard_id: str) -> Shard:
+def named_shard(service: KinesisService, stream: StreamState, name: str) -> Shard:
     """Return the shard of an id.
 
     Raises:
         ServiceError: there is none.
     """
-    number = shard_number(shard_id)
+    number = shard_number(name)
     shard = None if number is None else stream.shard(number)
     if shard is None:
         raise not_found(
-            f"Shard {shard_id} in stream {stream.name} under account {service.account.id} "
+            f"Shard {name} in stream {stream.name} under account {service.account.id} "
             "does not exist"
         )
     return shard
@@ -93,7 +97,7 @@ def start_offset(
     try:
         offset = service.reader.offset_at(TopicPartition(stream.name, shard.partition), time_ms)
     except ClientError as error:
-        raise internal_failure(f"The shard cannot be read: {error}") from error
+        raise cluster_failure("The shard cannot be read", error) from error
     return max(shard.first, offset if shard.last is None else min(offset, shard.last))
 
 
@@ -113,12 +117,12 @@ def _offset_of(
     return max(shard.first, offset if shard.last is None else min(offset, shard.last))
 
 
-def get_records(service: KinesisService, request: Request) -> Response:
+def get_records(service: KinesisService, request: Request) -> Steps:
     position = ShardIterator.opened(request["ShardIterator"], service.store.seal, service.now_ms())
     stream = service.served_stream({"StreamName": position.stream})
-    shard = stream.shard(position.shard)
-    if shard is None or stream.created_ms != position.stream_created_ms:
+    if stream.created_ms != position.stream_created_ms:
         raise service.no_stream(stream.name)
+    shard = named_shard(service, stream, shard_id(position.shard))
     refuse_dry_run(request)
     if not service.limits.allows_read(stream.name, shard.number, time.monotonic()):
         raise throughput_exceeded(
@@ -126,7 +130,7 @@ def get_records(service: KinesisService, request: Request) -> Response:
             f"{service.account.id}."
         )
     limit = request.get("Limit", _MOST_RECORDS)
-    read = read_shard(service, stream, shard, position.offset, limit)
+    read = yield from _reading(service, stream, shard, position.offset, limit)
     size = sum(len(each.value) + len(each.key or b"") for each in read.rows)
     service.limits.count_read(stream.name, shard.number, size, time.monotonic())
     response: Response = {
@@ -165,22 +169,46 @@ def read_shard(
     limit: int,
     wait_ms: int = 0,
 ) -> ShardRead:
-    """Read records of a shard, none behind its end.
+    """Read records of a shard, none behind its end. May wait, so it is for threads of their own.
 
     Raises:
         ServiceError: the log cannot be read, or the view cannot be confirmed.
     """
-    now_ms = service.now_ms()
+    read = _read_rows(service, stream, shard, offset, limit, wait_ms)
+    if shard.is_open:
+        shard = service.store.vouched_shard(stream, shard.number, lease_clock())
+    return ShardRead(shard, read.rows, read.next_offset, read.end, service.now_ms())
+
+
+def _reading(
+    service: KinesisService, stream: StreamState, shard: Shard, offset: int, limit: int
+) -> Generator[Wait, None, ShardRead]:
+    """Read as `read_shard` does, and hold no thread while the shard is being closed."""
+    if shard.is_open:
+        service.store.prepare_to_vouch()
+    if stream.is_closing(shard.number):  # what is read now might have to be read again
+        shard = yield from service.store.vouching(stream, shard.number, lease_clock())
+    read = _read_rows(service, stream, shard, offset, limit)
+    if shard.is_open:
+        shard = yield from service.store.vouching(stream, shard.number, lease_clock())
+    return ShardRead(shard, read.rows, read.next_offset, read.end, service.now_ms())
+
+
+def _read_rows(
+    service: KinesisService,
+    stream: StreamState,
+    shard: Shard,
+    offset: int,
+    limit: int,
+    wait_ms: int = 0,
+) -> ReadRows:
     if shard.last is not None and offset >= shard.last:
-        return ShardRead(shard, [], shard.last, shard.last, now_ms)
+        return ReadRows([], shard.last, shard.last)
     partition = TopicPartition(stream.name, shard.partition)
     try:
-        read = service.reader.read(partition, offset, shard.last, limit, wait_ms)
+        return service.reader.read(partition, offset, shard.last, limit, wait_ms)
     except ClientError as error:
-        raise internal_failure(f"The shard cannot be read: {error}") from error
-    if shard.is_open:
-        shard = service.store.vouched_shard(stream, shard.number, read.read_at)
-    return ShardRead(shard, read.rows, read.next_offset, read.end, service.now_ms())
+        raise cluster_failure("The shard cannot be read", error) from error
 
 
 def record_fields(shard: Shard, row: StoredRow) -> dict[str, Any]:

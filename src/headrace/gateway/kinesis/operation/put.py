@@ -7,6 +7,7 @@ alone, in PutRecords.
 """
 
 import time
+from collections.abc import Generator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 from headrace.client.error import ClientError
 from headrace.gateway.kinesis.error import (
     ServiceError,
+    cluster_failure,
     internal_failure,
     invalid_argument,
     throughput_exceeded,
@@ -22,10 +24,12 @@ from headrace.gateway.kinesis.error import (
 from headrace.gateway.kinesis.operation.dry_run import refuse_dry_run
 from headrace.gateway.kinesis.record.put_queue import PlacedRows
 from headrace.gateway.kinesis.record.row import Row
-from headrace.gateway.kinesis.service import KinesisService, Request, Response
+from headrace.gateway.kinesis.service import KinesisService, Request, Steps
+from headrace.gateway.kinesis.store.lease import lease_clock
 from headrace.gateway.kinesis.stream.hash_key import LARGEST, hash_key
 from headrace.gateway.kinesis.stream.shard import Shard
 from headrace.gateway.kinesis.stream.stream_state import StreamState
+from headrace.gateway.kinesis.wait import Wait
 from headrace.model.ids import TopicPartition
 
 _MOST_BYTES: Final = 10 << 20
@@ -43,23 +47,23 @@ class _Put:
     error: ServiceError | None = None
 
 
-def put_record(service: KinesisService, request: Request) -> Response:
+def put_record(service: KinesisService, request: Request) -> Steps:
     stream = service.served_stream(request)
     put = _checked(request, stream)
     refuse_dry_run(request)
-    _put(service, stream, [put])
+    yield from _put(service, stream, [put])
     if put.error is not None:
         raise put.error
     return {**_placed_fields(put), "EncryptionType": "NONE"}
 
 
-def put_records(service: KinesisService, request: Request) -> Response:
+def put_records(service: KinesisService, request: Request) -> Steps:
     stream = service.served_stream(request)
     puts = [_checked(each, stream) for each in request["Records"]]
     if sum(len(put.row.value) + len(put.row.key or b"") for put in puts) > _MOST_BYTES:
         raise invalid_argument("Records size exceeds 10 MB limit")
     refuse_dry_run(request)
-    _put(service, stream, puts)
+    yield from _put(service, stream, puts)
     return {
         "FailedRecordCount": sum(put.error is not None for put in puts),
         "Records": [_result(put) for put in puts],
@@ -103,14 +107,16 @@ def _result(put: _Put) -> dict[str, Any]:
     return {"ErrorCode": code, "ErrorMessage": put.error.message}
 
 
-def _put(service: KinesisService, stream: StreamState, puts: list[_Put]) -> None:
+def _put(
+    service: KinesisService, stream: StreamState, puts: list[_Put]
+) -> Generator[Wait, None, None]:
     """Put records until each is before its shard's end, or has an error."""
     _apply_limits(service, stream, puts)
     left = [put for put in puts if put.error is None]
     for _ in range(_MOST_TRIES):
         if not left:
             return
-        left = _put_once(service, stream, left)
+        left = yield from _put_once(service, stream, left)
         stream = stream if stream.plain else service.store.streams.get(stream.name, stream)
     for put in left:
         put.error = internal_failure("The shards of the stream change too fast.")
@@ -128,15 +134,18 @@ def _apply_limits(service: KinesisService, stream: StreamState, puts: list[_Put]
             )
 
 
-def _put_once(service: KinesisService, stream: StreamState, puts: list[_Put]) -> list[_Put]:
+def _put_once(
+    service: KinesisService, stream: StreamState, puts: list[_Put]
+) -> Generator[Wait, None, list[_Put]]:
     """Put records into the shards of this state; return those that came behind an end."""
+    service.store.prepare_to_vouch()
     by_shard: dict[int, list[_Put]] = {}
     for put in puts:
         by_shard.setdefault(stream.shard_for(put.key).number, []).append(put)
     sent: list[tuple[Shard, list[_Put], list[Future[PlacedRows]]]] = []
     again: list[_Put] = []
     for number, group in by_shard.items():
-        shard = _shard_to_put_into(service, stream, number, group)
+        shard = yield from _shard_to_put_into(service, stream, number, group)
         if shard is None:
             continue
         if not shard.is_open:
@@ -149,20 +158,23 @@ def _put_once(service: KinesisService, stream: StreamState, puts: list[_Put]) ->
             _fail(group, error)
             continue
         sent.append((shard, group, futures))
+    unfinished = list({id(each): each for _, _, futures in sent for each in futures}.values())
+    if unfinished:
+        yield Wait(_PUT_SECONDS, unfinished)
     for shard, group, futures in sent:
-        again += _confirm(service, stream, shard, group, futures)
+        again += yield from _confirm(service, stream, shard, group, futures)
     return again
 
 
 def _shard_to_put_into(
     service: KinesisService, stream: StreamState, number: int, group: list[_Put]
-) -> Shard | None:
+) -> Generator[Wait, None, Shard | None]:
     """Wait while a shard closes: what is put meanwhile would have to be put again."""
     shard = stream.shard(number)
     if shard is not None and not stream.is_closing(number):
         return shard
     try:
-        return service.store.vouched_shard(stream, number, time.monotonic())
+        return (yield from service.store.vouching(stream, number, lease_clock()))
     except ServiceError as error:
         for put in group:
             put.error = error
@@ -175,14 +187,14 @@ def _confirm(
     shard: Shard,
     group: list[_Put],
     futures: "list[Future[PlacedRows]]",
-) -> list[_Put]:
+) -> Generator[Wait, None, list[_Put]]:
     """Note where records went; return those that lie behind their shard's end."""
     first_of: dict[int, int] = {}
     placed: list[tuple[_Put, int, int]] = []
     for at, (put, future) in enumerate(zip(group, futures, strict=True)):
         index = at - first_of.setdefault(id(future), at)
         try:
-            where = future.result(_PUT_SECONDS)
+            where = future.result(0)
         except (ClientError, TimeoutError) as error:
             _fail([put], error)
         else:
@@ -190,7 +202,7 @@ def _confirm(
     if not placed:
         return []
     try:
-        known = service.store.vouched_shard(stream, shard.number, time.monotonic())
+        known = yield from service.store.vouching(stream, shard.number, lease_clock())
     except ServiceError as error:
         for put, _, _ in placed:
             put.error = error
@@ -205,6 +217,6 @@ def _confirm(
 
 
 def _fail(puts: list[_Put], error: Exception) -> None:
-    text = str(error) or "no answer in time"
+    failure = cluster_failure("The record may not be written", error)
     for put in puts:
-        put.error = internal_failure(f"The record may not be written: {text}")
+        put.error = failure

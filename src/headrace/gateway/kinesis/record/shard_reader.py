@@ -1,7 +1,6 @@
 """Reads records of one partition for a request, without waiting for new ones."""
 
 import threading
-import time
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -33,13 +32,11 @@ class ReadRows:
     Attributes:
         next_offset: where to go on.
         end: where the log ends for readers of committed records.
-        read_at: a monotonic second at which all rows were in the log.
     """
 
     rows: list[StoredRow]
     next_offset: int
     end: int
-    read_at: float
 
 
 class ShardReader:
@@ -87,12 +84,11 @@ class ShardReader:
         )
         for _ in range(_TRIES):
             for fetched in reader.poll(wait_ms):
-                read_at = time.monotonic()
                 error = fetched.error
                 if error is not None and error.code is ErrorCode.offset_out_of_range:
                     start = self._log_start(partition)
                     if offset >= start:  # behind the log's end
-                        return ReadRows([], offset, offset, read_at)
+                        return ReadRows([], offset, offset)
                     offset = reader.positions[partition] = start
                     continue
                 if error is not None:
@@ -112,11 +108,11 @@ class ShardReader:
                         next_offset = rows[-1].offset + 1
                     if last is not None:
                         next_offset = min(next_offset, last)
-                    return ReadRows(rows, next_offset, fetched.end, read_at)
+                    return ReadRows(rows, next_offset, fetched.end)
                 # Only markers and aborted records: look behind them.
                 offset = reader.positions[partition] = max(offset, decoded.next_offset)
                 if last is not None and offset >= last:
-                    return ReadRows([], last, fetched.end, read_at)
+                    return ReadRows([], last, fetched.end)
         raise ClientError(f"{partition} cannot be read at offset {offset}")
 
     def offset_at(self, partition: TopicPartition, time_ms: int) -> int:

@@ -8,7 +8,7 @@ commits it. So changes of one stream form one row, and none is computed from an 
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -16,9 +16,14 @@ import pyarrow as pa
 from headrace.client.error import ClientError, ProducerFenced
 from headrace.client.settings import ClientSettings
 from headrace.client.write.writer import Writer
-from headrace.gateway.kinesis.error import internal_failure, not_found
+from headrace.gateway.kinesis.error import (
+    ServiceError,
+    cluster_failure,
+    internal_failure,
+    not_found,
+)
 from headrace.gateway.kinesis.identity.seal import Seal, new_key
-from headrace.gateway.kinesis.store.lease import LEASE_SECONDS
+from headrace.gateway.kinesis.store.lease import LEASE_SECONDS, RENEW_SECONDS, lease_clock
 from headrace.gateway.kinesis.store.stream_tail import StreamTail
 from headrace.gateway.kinesis.store.stream_topic import (
     SEAL_NAME,
@@ -29,13 +34,14 @@ from headrace.gateway.kinesis.store.stream_topic import (
 )
 from headrace.gateway.kinesis.stream.shard import Shard
 from headrace.gateway.kinesis.stream.stream_state import StreamState
+from headrace.gateway.kinesis.wait import Wait
 
 Step = Callable[[StreamState | None], StreamState | None]
 """Computes the next state of a stream from the present one; None is no stream."""
 
 _TRIES: Final = 8
 _REFRESH_SECONDS: Final = 30.0
-_VOUCH_SECONDS: Final = 20.0
+VOUCH_SECONDS: Final = 20.0
 _TRANSACTION_TIMEOUT_MS: Final = 10_000
 _LOCKS: Final = 64
 _SCHEMA: Final = pa.schema([("key", pa.binary()), ("value", pa.binary())])
@@ -118,9 +124,7 @@ class StreamStore:
                 except ProducerFenced:  # another instance changes the same stream
                     time.sleep(random.uniform(0.02, 0.1) * (attempt + 1))
                 except ClientError as error:
-                    raise internal_failure(
-                        f"The cluster does not take the change: {error}"
-                    ) from error
+                    raise cluster_failure("The change is not made", error) from error
                 else:
                     return
         raise internal_failure(f"Stream {name} is changed by too many requests at once.")
@@ -146,30 +150,64 @@ class StreamStore:
         if not self.tail.refresh(_REFRESH_SECONDS):
             raise internal_failure(f"Topic {STREAM_TOPIC} cannot be read to its end.")
 
-    def vouched_shard(self, stream: StreamState, number: int, at: float) -> Shard:
+    def prepare_to_vouch(self) -> None:
+        """Have the view confirmed while a put or a read is under way, which will need it."""
+        self.tail.want(lease_clock() - RENEW_SECONDS)
+
+    def vouch(self, stream: StreamState, number: int, at: float) -> Shard | None:
         """Return a shard as it was at a moment, or later, according to a fresh view.
 
-        Waits while the shard is being closed. If the shard is open then, everything that was in
-        its partition at that moment lies before its end, wherever that will be.
+        If the shard is open, everything that was in its partition at that moment lies before its
+        end, wherever that will be.
 
         Args:
-            at: monotonic seconds, not in the future.
+            at: a moment of `lease_clock`, not in the future.
+
+        Returns:
+            None while the view is not fresh enough, or the shard is being closed: ask again when
+            the view has changed.
+
+        Raises:
+            ServiceError: the stream is gone.
+        """
+        if stream.plain:
+            return stream.shards[number]
+        self.tail.want(at - RENEW_SECONDS)
+        confirmed_at = self.tail.confirmed_at
+        known = self.streams.get(stream.name)
+        if at >= confirmed_at + LEASE_SECONDS:
+            return None
+        if known is None or known.created_ms != stream.created_ms:
+            raise not_found(f"Stream {stream.name} not found.")
+        return None if known.is_closing(number) else known.shard(number)
+
+    def vouched_shard(self, stream: StreamState, number: int, at: float) -> Shard:
+        """Return what `vouch` returns in the end. Waits, so it is for threads of their own.
 
         Raises:
             ServiceError: the stream is gone, or the view cannot be confirmed.
         """
-        if stream.plain:
-            return stream.shards[number]
-        deadline = time.monotonic() + _VOUCH_SECONDS
-        while True:
-            confirmed_at = self.tail.confirmed_at
-            known = self.streams.get(stream.name)
-            if at < confirmed_at + LEASE_SECONDS:
-                if known is None or known.created_ms != stream.created_ms:
-                    raise not_found(f"Stream {stream.name} not found.")
-                shard = known.shard(number)
-                if shard is not None and not known.is_closing(number):
-                    return shard
-            if time.monotonic() > deadline:
-                raise internal_failure("The shards of the stream cannot be confirmed in time.")
+        deadline = lease_clock() + VOUCH_SECONDS
+        while (shard := self.vouch(stream, number, at)) is None:
+            if lease_clock() > deadline:
+                raise not_vouched()
             self.tail.wait(0.1)
+        return shard
+
+    def vouching(self, stream: StreamState, number: int, at: float) -> Generator[Wait, None, Shard]:
+        """Return what `vouch` returns in the end, and hold no thread meanwhile.
+
+        Raises:
+            ServiceError: the stream is gone, or the view cannot be confirmed.
+        """
+        deadline = lease_clock() + VOUCH_SECONDS
+        while (shard := self.vouch(stream, number, at)) is None:
+            left = deadline - lease_clock()
+            if left <= 0:
+                raise not_vouched()
+            yield Wait(left, condition=lambda: self.vouch(stream, number, at) is not None)
+        return shard
+
+
+def not_vouched() -> ServiceError:
+    return internal_failure("The shards of the stream cannot be confirmed in time.")

@@ -2,7 +2,7 @@
 
 Compacted; one partition, so that there is one order of all changes. The key `SEAL_NAME` holds the
 key of iterators and page tokens instead of a stream: all instances must share it, and a client that
-may read this topic may read the records as well.
+may read this topic may read the records as well. Records under `LEASE_NAME` are leases.
 """
 
 import base64
@@ -21,8 +21,15 @@ STREAM_PARTITION: Final = TopicPartition(STREAM_TOPIC, 0)
 SEAL_NAME: Final = "/seal"
 """No stream can have this name."""
 
-# A shard has some 230 bytes, and closed ones stay.
+LEASE_NAME: Final = "/lease"
+"""The key of records that instances write only to read them back (`lease_writer`)."""
+
+# A shard has some 230 bytes, and closed ones stay for the retention.
 _MAX_RECORD_BYTES: Final = str(16 * 1024 * 1024)
+
+# Only closed segments are compacted, and a new instance reads what is not: at two lease records
+# per second and instance that is less than 200 KiB each.
+_SEGMENT_MS: Final = str(10 * 60 * 1000)
 
 
 def create_stream_topic(settings: ClientSettings) -> None:
@@ -38,7 +45,11 @@ def create_stream_topic(settings: ClientSettings) -> None:
         new = NewTopic(
             STREAM_TOPIC,
             1,
-            configs={"cleanup.policy": "compact", "max.message.bytes": _MAX_RECORD_BYTES},
+            configs={
+                "cleanup.policy": "compact",
+                "max.message.bytes": _MAX_RECORD_BYTES,
+                "segment.ms": _SEGMENT_MS,
+            },
         )
         error = Admin(pool).create_topics([new])[STREAM_TOPIC]
         if error is not None and error.code is not ErrorCode.topic_already_exists:

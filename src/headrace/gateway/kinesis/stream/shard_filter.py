@@ -5,15 +5,14 @@ from typing import Any, Final
 
 from headrace.gateway.kinesis.error import invalid_argument
 from headrace.gateway.kinesis.stream.shard import Shard, shard_number
-from headrace.gateway.kinesis.stream.stream_state import StreamState
+from headrace.gateway.kinesis.stream.stream_state import HOUR_MS, StreamState
 
-_HOUR_MS: Final = 3_600_000
 _WITH_TIME: Final = ("AT_TIMESTAMP", "FROM_TIMESTAMP")
 
 
 def kept_shards(stream: StreamState, now_ms: int) -> list[Shard]:
     """Return the shards that may still hold records: those not closed before the retention."""
-    horizon_ms = now_ms - stream.retention_hours * _HOUR_MS
+    horizon_ms = now_ms - stream.retention_hours * HOUR_MS
     return [each for each in stream.shards if each.closed_ms is None or each.closed_ms > horizon_ms]
 
 
@@ -26,7 +25,7 @@ def filtered_shards(stream: StreamState, wish: dict[str, Any] | None, now_ms: in
     kept = sorted(kept_shards(stream, now_ms), key=lambda each: each.number)
     if wish is None:
         return kept
-    passes = _test_of(wish, now_ms - stream.retention_hours * _HOUR_MS)
+    passes = _test_of(wish, now_ms - stream.retention_hours * HOUR_MS)
     return [each for each in kept if passes(each)]
 
 

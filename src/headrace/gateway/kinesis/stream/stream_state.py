@@ -10,6 +10,7 @@ the shards that close. The second closes them where their partitions end, and op
 Decision 0033 says why nothing is lost in between.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -20,6 +21,7 @@ from headrace.gateway.kinesis.stream.shard import NO_PARTITION, Shard
 FORMAT: Final = 1
 """Of the record's JSON. A reader refuses a greater one: it would misread the shards."""
 
+HOUR_MS: Final = 3_600_000
 DEFAULT_RETENTION_HOURS: Final = 24
 DEFAULT_RECORD_KIB: Final = 1024
 ON_DEMAND_SHARDS: Final = 4
@@ -79,6 +81,7 @@ class StreamState:
     """A stream.
 
     Attributes:
+        begun: the revision that began what is left to do; changes of tags leave it as it is.
         topic_id: of its topic, in hex digits; empty until that is created.
         plain: a Kafka topic that is only shown as a stream: it has no record of its own.
     """
@@ -94,13 +97,24 @@ class StreamState:
     tags: dict[str, str] = field(default_factory=dict)
     consumers: tuple[Consumer, ...] = ()
     revision: int = 1
+    begun: int = 1
     topic_id: str = ""
     plain: bool = False
+    _open: tuple[Shard, ...] = field(init=False, compare=False, repr=False)
+    _starts: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    _by_number: dict[int, Shard] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Once per state and not per record: a stream may have thousands of shards.
+        shards = sorted((each for each in self.shards if each.is_open), key=lambda each: each.keys)
+        object.__setattr__(self, "_open", tuple(shards))
+        object.__setattr__(self, "_starts", tuple(each.keys.start for each in shards))
+        object.__setattr__(self, "_by_number", {each.number: each for each in self.shards})
 
     @property
     def open_shards(self) -> list[Shard]:
         """The open shards, by their hash ranges."""
-        return sorted((each for each in self.shards if each.is_open), key=lambda each: each.keys)
+        return list(self._open)
 
     @property
     def partition_count(self) -> int:
@@ -114,7 +128,7 @@ class StreamState:
         return self.status is StreamStatus.ACTIVE
 
     def shard(self, number: int) -> Shard | None:
-        return next((each for each in self.shards if each.number == number), None)
+        return self._by_number.get(number)
 
     def is_closing(self, number: int) -> bool:
         return self.pending is not None and number in self.pending.closing
@@ -125,11 +139,13 @@ class StreamState:
 
     def shard_for(self, key: int) -> Shard:
         """Return the open shard of a hash key."""
-        return next(each for each in self.shards if each.is_open and key in each.keys)
+        return self._open[bisect_right(self._starts, key) - 1]
 
     def changed(self, **changes: Any) -> "StreamState":
-        """Return the next revision."""
-        return replace(self, revision=self.revision + 1, **changes)
+        """Return the next revision. One that sets the status begins or ends something."""
+        revision = self.revision + 1
+        begun = revision if "status" in changes else self.begun
+        return replace(self, revision=revision, begun=begun, **changes)
 
     def announced(self, reshard: Reshard) -> "StreamState":
         """Return the state in which a reshard has begun."""
@@ -138,20 +154,29 @@ class StreamState:
     def resharded(self, ends: dict[int, int], now_ms: int) -> "StreamState":
         """Return the state in which the announced reshard is done.
 
+        Shards that were closed before the retention leave: their records have gone, and each
+        reshard adds some.
+
         Args:
             ends: the offset behind the last record of every closing shard.
         """
         assert self.pending is not None
+        horizon_ms = now_ms - self.retention_hours * HOUR_MS
         shards = [
             replace(each, last=max(each.first, ends[each.number]), closed_ms=now_ms)
             if self.is_closing(each.number)
             else each
             for each in self.shards
+            if each.closed_ms is None or each.closed_ms > horizon_ms
         ]
         for each in self.pending.opening:
             is_passing = each.partition == NO_PARTITION
             shards.append(replace(each, last=0, closed_ms=now_ms) if is_passing else each)
         return self.changed(status=StreamStatus.ACTIVE, pending=None, shards=tuple(shards))
+
+    def without_reshard(self) -> "StreamState":
+        """Return the state in which the announced reshard is given up."""
+        return self.changed(status=StreamStatus.ACTIVE, pending=None)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -170,6 +195,7 @@ class StreamState:
                 for each in self.consumers
             ],
             "revision": self.revision,
+            "begun": self.begun,
             "topic_id": self.topic_id,
         }
 
@@ -195,6 +221,7 @@ class StreamState:
             tags=raw["tags"],
             consumers=tuple(Consumer(**each) for each in raw["consumers"]),
             revision=raw["revision"],
+            begun=raw.get("begun", raw["revision"]),
             topic_id=raw["topic_id"],
         )
 

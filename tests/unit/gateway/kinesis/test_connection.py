@@ -1,0 +1,127 @@
+"""Clients that send nothing or read nothing do not keep others out."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+import uvicorn
+
+from headrace.gateway.kinesis import connection
+from headrace.gateway.kinesis.asgi import Receive, Scope, Send
+from headrace.gateway.kinesis.connection import BoundedConnection
+
+Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+_LARGE = 64 << 20
+
+
+async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    size = _LARGE if scope["path"] == "/large" else 2
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"x" * size})
+
+
+def serve(test: Callable[[uvicorn.Server], Awaitable[None]], most: int = 100) -> None:
+    """Run a test against a server."""
+
+    class Connection(BoundedConnection):
+        most_connections = most
+
+    async def run() -> None:
+        server = uvicorn.Server(
+            uvicorn.Config(
+                answer,
+                port=0,
+                http=Connection,
+                lifespan="off",
+                limit_concurrency=most + 1,
+                log_config=None,
+            )
+        )
+        serving = asyncio.ensure_future(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        try:
+            await test(server)
+        finally:
+            server.should_exit = True
+            await serving
+
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    asyncio.run(run())
+
+
+async def connect(server: uvicorn.Server) -> Client:
+    port = server.servers[0].sockets[0].getsockname()[1]
+    return await asyncio.open_connection("127.0.0.1", port, limit=1024)
+
+
+async def status_of(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    writer.write(REQUEST)
+    return (await asyncio.wait_for(reader.readline(), 5)).split()[1]
+
+
+def test_idle_connections_make_room_for_new_ones() -> None:
+    async def test(server: uvicorn.Server) -> None:
+        opened = [await connect(server) for _ in range(6)]
+        assert await status_of(*opened[5]) == b"200"
+        assert await asyncio.wait_for(opened[0][0].read(), 5) == b"", "the oldest is closed"
+        for _, writer in opened:
+            writer.close()
+
+    serve(test, most=3)
+
+
+@pytest.mark.parametrize("sent", [b"", REQUEST[:-4]])
+def test_a_head_that_does_not_come_is_not_waited_for(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.1)
+
+    async def test(server: uvicorn.Server) -> None:
+        reader, writer = await connect(server)
+        writer.write(sent)
+        with pytest.raises(ConnectionResetError):
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+            raise ConnectionResetError
+        writer.close()
+
+    serve(test)
+
+
+def test_a_head_is_waited_for_again_after_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.3)
+
+    async def test(server: uvicorn.Server) -> None:
+        reader, writer = await connect(server)
+        assert await status_of(reader, writer) == b"200"
+        writer.write(REQUEST[:-4])
+        with pytest.raises(ConnectionResetError):
+            await asyncio.wait_for(reader.read(), 3)
+            raise ConnectionResetError
+        writer.close()
+
+    serve(test)
+
+
+def test_a_client_that_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "WRITE_SECONDS", 0.2)
+
+    async def test(server: uvicorn.Server) -> None:
+        reader, writer = await connect(server)
+        writer.write(REQUEST.replace(b"/ ", b"/large ", 1))
+        while not server.server_state.connections:
+            await asyncio.sleep(0.01)
+        while server.server_state.connections:
+            await asyncio.sleep(0.01)
+        received = 0
+        with pytest.raises(ConnectionResetError):
+            while piece := await asyncio.wait_for(reader.read(1 << 20), 5):
+                received += len(piece)
+            raise ConnectionResetError
+        assert received < _LARGE
+        writer.close()
+
+    serve(test)
