@@ -1,6 +1,8 @@
 """The format kinesis on a real session and a real gateway: resharding, a restart, exact totals."""
 
+import importlib.util
 import itertools
+import json
 import threading
 import time
 from collections import defaultdict
@@ -24,8 +26,10 @@ from testkit.process.broker_process import BrokerProcess
 from testkit.process.kinesis_client import (
     create_stream,
     kinesis_client,
+    read_stream,
     wait_for_active,
 )
+from testkit.sample.example_runner import EXAMPLES
 
 FIRST = "shardId-000000000000"
 KEYS = [f"key-{at}" for at in range(4)]
@@ -263,6 +267,43 @@ def test_available_now_copies_a_stream_into_another(
 
     again = spark.read.format("kinesis").options(**options | {"kinesis.streamName": copy}).load()
     assert sorted(int(row.data) for row in again.collect()) == list(range(400))
+
+
+@pytest.mark.timeout(900)
+def test_the_example_counts_every_click_through_a_split(
+    spark: SparkSession, options: dict[str, str], client: Any, stream: str, tmp_path: Path
+) -> None:
+    counts = f"{stream}-counts"
+    create_stream(client, counts)
+    producer, job = example("producer"), example("clickstream")
+
+    put = producer.produce(client, stream, 600, splits=True)
+    query = job.start(
+        spark, options, tmp_path / "job", clicks=stream, counts=counts, available_now=True
+    )
+    try:
+        assert query.awaitTermination(_SECONDS)
+    finally:
+        query.stop()
+
+    assert len(open_shards(client, stream)) == 2
+    found: dict[tuple[str, str], int] = {}
+    for record in read_stream(client, counts):
+        row = json.loads(record["Data"])
+        found[row["page"], row["minute"]] = row["count"]
+    totals: dict[str, int] = defaultdict(int)
+    for (page, _), count in found.items():
+        totals[page] += count
+    assert totals == put
+
+
+def example(name: str) -> Any:
+    path = EXAMPLES / "kinesis_clickstream" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_a_wrong_option_is_reported_at_load(spark: SparkSession, options: dict[str, str]) -> None:
