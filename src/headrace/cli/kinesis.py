@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.kinesis_consume import EXAMPLES as CONSUME_EXAMPLES
+from headrace.cli.kinesis_consume import consume
 from headrace.cli.kinesis_plan import EXAMPLES as PLAN_EXAMPLES
 from headrace.cli.kinesis_plan import plan
 from headrace.cli.kinesis_stream import app as stream_app
@@ -22,6 +24,7 @@ app.add_typer(key_app, name="key", help="Manage access keys.")
 encryption_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(encryption_app, name="encryption-key", help="Manage keys for records at rest.")
 app.add_typer(stream_app, name="stream", help="List, describe, split and merge streams.")
+app.command("consume", epilog=CONSUME_EXAMPLES)(consume)
 app.command("plan", epilog=PLAN_EXAMPLES)(plan)
 
 _EXAMPLES = """

@@ -1,16 +1,17 @@
-"""Topics as Spark tables and streams: the data source `headrace`, its source and its sink.
+"""Topics as Spark tables and streams: the data source `headrace`; and Kinesis streams: `kinesis`.
 
     >>> from headrace.spark import session
 
-`docs/spark.md` shows how to use it. Importing the package is cheap, because executors import it
-too: each name is loaded from its own file on first use. The import also lets Spark start the Python
-of this process where it would start any `python3`, so that a program works in a virtual environment
-that was not activated (`headrace.spark.python_path`).
+`docs/spark.md` shows how to use the first, `docs/kinesis.md` the second. Importing the package is
+cheap, because executors import it too: each name is loaded from its own file on first use. The
+import also lets Spark start the Python of this process where it would start any `python3`, so that
+a program works in a virtual environment that was not activated (`headrace.spark.python_path`).
 
 Running:
-    session: starts a Spark session in which `format("headrace")` works.
+    session: starts a Spark session in which `format("headrace")` and `format("kinesis")` work.
     each_batch: a function for `foreachBatch` that writes each micro-batch exactly once.
     HeadraceDataSource: the data source, for `spark.dataSource.register`; Spark finds it too.
+    KinesisDataSource: the data source `kinesis`, likewise.
     connector_folder: where jars of Spark's own Kafka connector go, for real-time mode.
 
 Errors:
@@ -34,6 +35,7 @@ __all__ = [
     "DataLoss",
     "HeadraceDataSource",
     "JavaMissing",
+    "KinesisDataSource",
     "SinkFenced",
     "SparkUnavailable",
     "TopicMissing",
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from headrace.process.java import JavaMissing
     from headrace.spark.connector import connector_folder
     from headrace.spark.data_source import HeadraceDataSource
+    from headrace.spark.kinesis.data_source import KinesisDataSource
     from headrace.spark.ready_session import SparkUnavailable, session
     from headrace.spark.sink.commit import BatchChanged, BatchOutdated, SinkFenced
     from headrace.spark.sink.each_batch import each_batch
@@ -62,6 +65,7 @@ else:
             "DataLoss": "headrace.spark.source.data_loss",
             "HeadraceDataSource": "headrace.spark.data_source",
             "JavaMissing": "headrace.process.java",
+            "KinesisDataSource": "headrace.spark.kinesis.data_source",
             "SinkFenced": "headrace.spark.sink.commit",
             "SparkUnavailable": "headrace.spark.ready_session",
             "TopicMissing": "headrace.spark.source.topic_choice",

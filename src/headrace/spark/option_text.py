@@ -58,21 +58,23 @@ class OptionText:
             if name.startswith(KAFKA_PREFIX)
         }
 
-    def reject_unknown(self, known: Iterable[str]) -> None:
-        """Check that every option is known.
+    def reject_unknown(self, known: Iterable[str], *, format_name: str = "headrace") -> None:
+        """Check that every option is known. The format `headrace` has all of `kafka.*` too.
 
         Raises:
             ConfigError: names the first unknown option and the nearest known one.
         """
         spelled = {name.lower(): name for name in known}
+        kafka = format_name == "headrace"
         for name in self._texts:
-            if name in spelled or name in _SPARKS_OWN or name.startswith(KAFKA_PREFIX):
+            if name in spelled or name in _SPARKS_OWN or (kafka and name.startswith(KAFKA_PREFIX)):
                 continue
             # "bootstrap.servers" is what people write who forget the prefix.
-            candidates = spelled | {"kafka.bootstrap.servers": "kafka.bootstrap.servers"}
+            also = {"kafka.bootstrap.servers": "kafka.bootstrap.servers"} if kafka else {}
+            candidates = spelled | also
             near = difflib.get_close_matches(name, candidates, n=1)
             hint = f"did you mean {candidates[near[0]]}?" if near else "it has " + _list(spelled)
-            raise ConfigError(f"the format headrace has no option {name}; {hint}")
+            raise ConfigError(f"the format {format_name} has no option {name}; {hint}")
 
     def boolean(self, name: str, default: bool) -> bool:
         """Return an option that is `true` or `false`."""

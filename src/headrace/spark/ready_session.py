@@ -1,4 +1,4 @@
-"""Starts a Spark session in which `format("headrace")` works: `headrace.spark.session`."""
+"""Starts a Spark session in which Headrace's formats work: `headrace.spark.session`."""
 
 import os
 import sys
@@ -12,6 +12,7 @@ from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.process.java import find_java
 from headrace.spark.connector import connector_config, connector_folder
 from headrace.spark.data_source import HeadraceDataSource
+from headrace.spark.kinesis.data_source import KinesisDataSource
 from headrace.spark.quick_home import quick_home
 
 # Set by spark-submit, which has chosen the master by then.
@@ -64,8 +65,9 @@ def session(
         running = _start(app_name, settings, realtime)
     else:
         _apply(running, settings, realtime)
-    # Spark finds the source by itself too, but then starts executors' Python by the driver's path.
+    # Spark finds the sources by itself too, but then starts executors' Python by the driver's path.
     running.dataSource.register(HeadraceDataSource)
+    running.dataSource.register(KinesisDataSource)
     return running
 
 

@@ -18,8 +18,10 @@ def test_its_name_is_the_format() -> None:
 
 def test_spark_finds_it_by_the_name_of_a_module() -> None:
     import pyspark_headrace
+    import pyspark_headrace_kinesis
 
     assert pyspark_headrace.DefaultSource is HeadraceDataSource
+    assert pyspark_headrace_kinesis.DefaultSource.name() == "kinesis"
 
 
 def test_the_schema_needs_no_broker() -> None:

@@ -26,7 +26,7 @@ from headrace.model.error import ConfigError
 # The name under which Spark unpacks the archive.
 UNPACKED = "environment"
 PYTHON = f"./{UNPACKED}/bin/python"
-_OWN = ("headrace", "pyspark_headrace")
+_OWN = ("headrace", "pyspark_headrace", "pyspark_headrace_kinesis")
 _SPARK_ONLY = ("jars", "examples", "data", "licenses", "sbin", "R")
 _INSTALLERS = ("pip", "setuptools", "wheel")
 # Shared libraries hardly shrink, so the fastest level is nearly as good as the best.

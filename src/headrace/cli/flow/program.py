@@ -24,7 +24,7 @@ from headrace.flow.plan.setting import is_setting, is_storms, nearest_setting
 from headrace.model.error import ConfigError, HeadraceError
 
 DEFAULT_NAME = "topology"
-_INSTALLED = ("headrace", "pyspark_headrace", "__main__")
+_INSTALLED = ("headrace", "pyspark_headrace", "pyspark_headrace_kinesis", "__main__")
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 

@@ -1,0 +1,182 @@
+"""The driver's part of the source: micro-batches of bounded size, whatever the service does."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headrace.spark.kinesis.batch_fetcher import BatchFetcher, FetchedBatch
+from headrace.spark.kinesis.option import KinesisSourceOptions, read_source_options
+from headrace.spark.kinesis.position import SHARD_END, after
+from headrace.spark.source.data_loss import DataLoss
+from testkit.simulation.kinesis_shards import KinesisShards
+
+FIRST = "shardId-000000000000"
+OPTIONS = {
+    "kinesis.streamName": "clicks",
+    "kinesis.startingPosition": "TRIM_HORIZON",
+    "kinesis.describeShardInterval": "0s",
+}
+
+
+class Time:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def options(**given: Any) -> KinesisSourceOptions:
+    named = {f"kinesis.{name}": str(value) for name, value in given.items()}
+    return replace(read_source_options(OPTIONS | named, streaming=True), threads=1)
+
+
+def fetcher(service: KinesisShards, time: Time | None = None, **given: Any) -> BatchFetcher:
+    time = time or Time()
+    return BatchFetcher(service, options(**given), clock=time.clock, sleep=time.sleep)
+
+
+def texts(batch: FetchedBatch) -> list[str]:
+    return [each["Data"].decode() for found in batch.records.values() for each in found]
+
+
+def test_a_batch_ends_after_the_last_record() -> None:
+    service = KinesisShards(most_per_page=2)
+    service.write(FIRST, "a", "b", "c")
+    reader = fetcher(service)
+
+    batch = reader.next_batch(reader.initial())
+
+    assert texts(batch) == ["a", "b", "c"]
+    assert batch.end == {FIRST: after("103")}
+
+
+def test_nothing_new_is_an_empty_batch_that_ends_where_it_begins() -> None:
+    service = KinesisShards()
+    reader = fetcher(service)
+    start = reader.initial()
+
+    assert reader.next_batch(start) == FetchedBatch(start)
+
+
+def test_latest_reads_only_what_comes_later_also_without_its_iterator() -> None:
+    service = KinesisShards()
+    service.write(FIRST, "old")
+    reader = fetcher(service, startingPosition="LATEST")
+    service.now_ms += 5_000
+    start = reader.initial()
+    service.write(FIRST, "new")
+
+    assert texts(reader.next_batch(start)) == ["new"]
+    assert texts(fetcher(service).next_batch(start)) == ["new"]
+
+
+def test_records_and_bytes_bound_a_batch() -> None:
+    service = KinesisShards(most_per_page=2)
+    service.write(FIRST, *["0123456789"] * 9)
+
+    few = fetcher(service, maxFetchRecordsPerShard=5)
+    small = fetcher(service, maxFetchBytes=30)
+
+    assert len(texts(few.next_batch(few.initial()))) == 5
+    assert len(texts(small.next_batch(small.initial()))) == 4  # the page that spends the rest
+
+
+def test_time_bounds_a_batch() -> None:
+    service = KinesisShards(most_per_page=1)
+    service.write(FIRST, *"abcdefghijkl")
+    time = Time()
+    reader = fetcher(
+        service, time, **{"maxFetchTimePerShardSec": 1, "getRecords.fetchIntervalMs": 250}
+    )
+
+    batch = reader.next_batch(reader.initial())
+
+    assert len(texts(batch)) == 5  # at once, and then every 250 ms
+    assert time.now <= 101
+
+
+def test_no_shard_starves_when_others_use_up_the_bytes() -> None:
+    service = KinesisShards(most_per_page=1)
+    left, right = service.split(FIRST)
+    service.write(left, *["left"] * 9)
+    service.write(right, *["right"] * 9)
+    reader = fetcher(service, maxFetchBytes=1)
+    position = reader.next_batch(reader.initial()).end
+
+    one = reader.next_batch(position)
+    other = reader.next_batch(one.end)
+
+    assert [*one.records, *other.records] == [left, right]
+
+
+def test_a_throttled_shard_is_left_for_the_next_batch() -> None:
+    service = KinesisShards()
+    service.write(FIRST, "a")
+    service.throttled = 2
+    reader = fetcher(service)
+    start = reader.initial()
+
+    assert [texts(reader.next_batch(start)) for _ in range(3)] == [[], [], ["a"]]
+
+
+def test_an_expired_iterator_is_replaced_at_the_position() -> None:
+    service = KinesisShards()
+    service.write(FIRST, "a")
+    reader = fetcher(service)
+    end = reader.next_batch(reader.initial()).end
+    service.write(FIRST, "b")
+    service.forgets_iterators = True
+
+    assert texts(reader.next_batch(end)) == ["b"]
+
+
+def test_children_are_read_in_the_batch_after_the_end_of_their_parent() -> None:
+    service = KinesisShards()
+    service.write(FIRST, "k:1")
+    left, _ = service.split(FIRST)
+    service.write(left, "k:2")
+    reader = fetcher(service, describeShardInterval="1h")
+
+    first = reader.next_batch(reader.initial())
+    second = reader.next_batch(first.end)
+
+    assert first.end[FIRST] == SHARD_END
+    assert (texts(first), texts(second)) == (["k:1"], ["k:2"])
+
+
+def test_a_shard_that_retention_took_is_reported() -> None:
+    service = KinesisShards()
+    reader = fetcher(service, failOnDataLoss="true")
+    start = reader.initial()
+    service.split(FIRST)
+    service.expire(FIRST)
+
+    with pytest.raises(DataLoss, match="shardId-000000000000 is gone"):
+        reader.next_batch(start)
+
+
+def test_available_now_ends_with_what_is_there_and_follows_a_split() -> None:
+    service = KinesisShards()
+    service.write(FIRST, "a")
+    left, right = service.split(FIRST)
+    service.write(left, "b")
+    service.write(right, "c")
+    service.throttled = 1
+    reader = fetcher(service)
+    reader.stop_at_now()
+    position, found = reader.initial(), []
+    while (batch := reader.next_batch(position)).end != position:
+        position = batch.end
+        found += texts(batch)
+        service.now_ms += 10_000
+        service.write(left, "later")
+
+    assert sorted(set(found) - {"later"}) == ["a", "b", "c"]
+    assert found.count("later") <= 1
