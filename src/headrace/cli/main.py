@@ -24,7 +24,7 @@ _COMMANDS = {
     "lag": ("lag", "command", "Show how far every group is behind, and whether it keeps up."),
     "audit": ("audit", "app", "Check that every sent record arrived everywhere."),
     "console": ("console", "command", "Serve a web page for a cluster."),
-    "kinesis": ("kinesis", "app", "Serve the Kinesis API from a cluster's topics."),
+    "kinesis": ("kinesis.kinesis", "app", "Serve the Kinesis API from a cluster's topics."),
     "cluster": ("cluster", "app", "Show a cluster's brokers, health and configuration."),
     "flow": ("flow.flow", "app", "Run stream programs on Spark, and manage the running ones."),
     "sql": ("sql", "command", "Query topics in SQL: streams, windows, joins, live tables."),

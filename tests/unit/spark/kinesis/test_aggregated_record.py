@@ -32,7 +32,7 @@ def test_the_records_inside_have_their_own_keys() -> None:
         sealed(b"\x1a\x02\x08\x00"),  # a record without a key table and without data
         sealed(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),  # longer than there is
         sealed(b"\x0a" + b"\xff" * 11),  # a number without an end
-        sealed(b"\x0b"),  # a group, which nobody writes
+        sealed(b"\x0b"),  # a group, which no library writes
         sealed(b"\x0a\x01\xff\x1a\x04\x08\x00\x1a\x00"),  # a key that is no text
     ],
 )

@@ -22,7 +22,7 @@ _PRINCIPAL: Final = re.compile(
 
 
 class AccessKey(NamedTuple):
-    """A secret, and the ARN of whoever has it, empty for the own account."""
+    """A secret, and the ARN of the user who has it, empty for the own account."""
 
     secret: str
     principal: str = ""

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.kinesis_consume import EXAMPLES as CONSUME_EXAMPLES
-from headrace.cli.kinesis_consume import consume
-from headrace.cli.kinesis_plan import EXAMPLES as PLAN_EXAMPLES
-from headrace.cli.kinesis_plan import plan
-from headrace.cli.kinesis_stream import app as stream_app
+from headrace.cli.kinesis.consume import EXAMPLES as CONSUME_EXAMPLES
+from headrace.cli.kinesis.consume import consume
+from headrace.cli.kinesis.plan import EXAMPLES as PLAN_EXAMPLES
+from headrace.cli.kinesis.plan import plan
+from headrace.cli.kinesis.stream import app as stream_app
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging

@@ -1,0 +1,1 @@
+"""`headrace kinesis`: the gateway, and what a person asks of it."""
