@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 _SWEEPS: Final = 8
+_MOST_STEPS: Final = 1_000
 
 Arrow = tuple[str, str]
 
@@ -36,9 +37,13 @@ class LayeredLayout:
         Args:
             nodes: ids, in the order they have where nothing else decides.
             arrows: from id to id. An arrow that closes a circle is drawn backwards.
+
+        A graph that no one could read, and that would take long, has no layers.
         """
         distinct = list(dict.fromkeys(arrows))
         depth = _depths(nodes, distinct)
+        if sum(abs(depth[target] - depth[source]) for source, target in distinct) > _MOST_STEPS:
+            return cls((), {each: each for each in distinct})
         layers: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
         for node in nodes:
             layers[depth[node]].append(node)

@@ -78,3 +78,11 @@ def test_everything_has_one_place_and_arrows_pass_every_layer(
         if xs[0] < xs[-1]:
             assert xs == list(range(xs[0], xs[-1] + 1))
     assert LayeredLayout.of(nodes, arrows) == layout
+
+
+def test_a_graph_that_would_take_long_has_no_layers() -> None:
+    nodes = [str(number) for number in range(100)]
+    chain = list(pairwise(nodes))
+    layout = LayeredLayout.of(nodes, [*chain, *((nodes[0], each) for each in nodes[50:])])
+    assert layout.layers == ()
+    assert len(LayeredLayout.of(nodes, chain).layers) == 100

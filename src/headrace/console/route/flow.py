@@ -2,6 +2,7 @@
 operator named, with their graphs and figures; stop, restart, activate and deactivate one."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 from anyio.to_thread import run_sync
@@ -28,7 +29,7 @@ async def list_flows(request: Request) -> Response:
 
 def _flow(poller: StatusPoller, flow: FlowStatus) -> dict[str, Any]:
     batches = poller.batches(flow.key)
-    layout = LayeredLayout.of([each.name for each in flow.nodes], flow.arrows)
+    layout = _layout(tuple([each.name for each in flow.nodes]), flow.arrows)
     return {
         "name": flow.name,
         "program": flow.program,
@@ -56,6 +57,11 @@ def _flow(poller: StatusPoller, flow: FlowStatus) -> dict[str, Any]:
             "records": [each.records for each in batches],
         },
     }
+
+
+@lru_cache(maxsize=256)
+def _layout(nodes: tuple[str, ...], arrows: tuple[tuple[str, str], ...]) -> LayeredLayout:
+    return LayeredLayout.of(nodes, arrows)
 
 
 async def stop(request: Request) -> Response:
@@ -125,9 +131,12 @@ async def change_flow(
     state = state_of(request)
 
     def apply(pool: ConnectionPool) -> None:
-        flow = next(filter(matches, state.running_flows()), None)
-        if flow is None:
+        found = list(filter(matches, state.running_flows()))
+        if not found:
             raise HTTPException(404, not_found)
+        if len(found) > 1:
+            raise HTTPException(409, "several flows have this id: choose by `headrace flow stop`")
+        [flow] = found
         where: dict[str, str | int] = {"pid": flow.run.pid}
         if isinstance(flow.run, RemoteRun):
             where |= {"application": flow.run.application, "host": flow.run.host}

@@ -5,7 +5,11 @@ from collections.abc import Callable
 from threading import Condition, Event, Thread
 from typing import Final
 
+import structlog
+
 _JOIN_SECONDS: Final = 30.0
+_FAILED_SECONDS: Final = 10.0
+_log = structlog.get_logger(__name__)
 
 
 class PollingThread(ABC):
@@ -62,7 +66,11 @@ class PollingThread(ABC):
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                pause = self.poll_once()
+                try:
+                    pause = self.poll_once()
+                except Exception:  # noqa: BLE001 - a page must not stand still for ever
+                    _log.exception("console_poll_failed", poller=self._thread.name)
+                    pause = _FAILED_SECONDS
                 self._wake.wait(pause)
                 self._wake.clear()
         finally:

@@ -20,7 +20,7 @@ class RemoteRunPoller(PollingThread):
 
     Attributes:
         control: how to ask something of them; not for `runs`, which is the thread's.
-        runs: those that are there, lost ones too.
+        runs: those that report, then lost ones, up to some hundred.
     """
 
     def __init__(self, settings: ClientSettings, clock: Clock, interval_seconds: float) -> None:
@@ -31,7 +31,11 @@ class RemoteRunPoller(PollingThread):
 
     def poll_once(self) -> float:
         try:
-            self.runs = tuple(self.control.runs()[-_MOST_RUNS:])
+            now_ms = self.control.now_ms
+            runs = sorted(
+                self.control.runs(), key=lambda each: (each.is_lost(now_ms), -each.seen_ms)
+            )
+            self.runs = tuple(runs[:_MOST_RUNS])
             self._pause = self._interval
         except FlowError:
             # The cluster's own page says that it does not answer, or whom it refuses.

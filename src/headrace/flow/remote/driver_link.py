@@ -47,6 +47,7 @@ from headrace.flow.remote.remote_run import (
     public_text,
     remote_run,
     run_key,
+    target_of,
 )
 from headrace.flow.remote.topic_name import REQUESTS, RUNS
 
@@ -140,7 +141,7 @@ class DriverLink:
             if self._run is None:
                 self._closed.wait(_POLL_SECONDS)  # it has not begun yet
                 return
-            self._queue = RequestQueue(instance_of(self._run, self._host))
+            self._queue = RequestQueue(target_of(self._key, instance_of(self._run, self._host)))
         if self._writer is None:
             self._create_topics()
             self._writer = open_writer(self._settings, RUNS)

@@ -92,13 +92,13 @@ class RemoteControl:
         raise FlowError(f"{run.name} has ended")
 
     def restart(self, run: RemoteRun) -> None:
-        self.ask(run, RemoteRequest(action=Action.RESTART, instance=run.instance))
+        self.ask(run, RemoteRequest(action=Action.RESTART, target=run.target))
 
     def activate(self, run: RemoteRun) -> None:
-        self.ask(run, RemoteRequest(action=Action.ACTIVATE, instance=run.instance))
+        self.ask(run, RemoteRequest(action=Action.ACTIVATE, target=run.target))
 
     def deactivate(self, run: RemoteRun) -> None:
-        self.ask(run, RemoteRequest(action=Action.DEACTIVATE, instance=run.instance))
+        self.ask(run, RemoteRequest(action=Action.DEACTIVATE, target=run.target))
 
     def rebalance(
         self, run: RemoteRun, parallelism: Mapping[str, int], partitions: int | None
@@ -107,7 +107,7 @@ class RemoteControl:
             run,
             RemoteRequest(
                 action=Action.REBALANCE,
-                instance=run.instance,
+                target=run.target,
                 parallelism=parallelism,
                 partitions=partitions,
             ),
@@ -115,7 +115,7 @@ class RemoteControl:
 
     def stop(self, run: RemoteRun, *, now: bool = False) -> None:
         """Stop a flow as `RunFolder.stop` does, and return when its driver has ended."""
-        request = RemoteRequest(action=Action.STOP, instance=run.instance, now=now)
+        request = RemoteRequest(action=Action.STOP, target=run.target, now=now)
         self.ask(run, request, seconds=STOP_SECONDS)
 
     def ask(self, run: RemoteRun, request: RemoteRequest, seconds: float = CHANGE_SECONDS) -> None:
@@ -151,7 +151,7 @@ class RemoteControl:
             raise FlowError(answer.problem)
 
     def _withdraw(self, request: RemoteRequest) -> None:
-        withdrawal = RemoteRequest(action=Action.WITHDRAW, instance=request.instance, id=request.id)
+        withdrawal = RemoteRequest(action=Action.WITHDRAW, target=request.target, id=request.id)
         with suppress(FlowError):  # there is a better reason to report
             self._send(withdrawal.to_value())
 

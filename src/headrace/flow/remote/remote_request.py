@@ -1,6 +1,6 @@
 """What a command asks of a flow in a cluster, as a record in the topic of requests.
 
-Rule 1: a request names the driver's process. A later process of the same flow ignores it.
+Rule 1: a request names the run and the driver's process. A later process of the flow ignores it.
 Rule 2: the command that stops waiting withdraws its request with a second record. What the driver
         has not begun by then is not done.
 """
@@ -37,13 +37,13 @@ class RemoteRequest:
 
     Attributes:
         id: 32 hex digits of its own; a withdrawal has the id of the request that it takes back.
-        instance: the driver's process that it is for.
+        target: the run, and the driver's process, that it is for (`RemoteRun.target`).
         now: of a stop: interrupt the batch.
         parallelism, partitions: of a rebalance, as `RunFolder.rebalance` takes them.
     """
 
     action: Action
-    instance: str
+    target: str
     id: str = field(default_factory=lambda: secrets.token_hex(16))
     now: bool = False
     parallelism: Mapping[str, int] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class RemoteRequest:
             content = json.loads(value)
             request = cls(
                 action=Action(content["action"]),
-                instance=content["instance"],
+                target=content["target"],
                 id=content["id"],
                 now=content["now"],
                 parallelism=content["parallelism"],
@@ -75,7 +75,7 @@ class RemoteRequest:
 def _has_types(request: RemoteRequest) -> bool:
     tasks: Any = request.parallelism
     return (
-        type(request.instance) is str
+        type(request.target) is str
         and type(request.id) is str
         and _ID.fullmatch(request.id) is not None
         and type(request.now) is bool
@@ -89,17 +89,17 @@ class RequestQueue:
     """The requests that wait in a driver, in their order. Pure.
 
     Args:
-        instance: the driver's process.
+        target: the run and its driver's process.
     """
 
-    def __init__(self, instance: str) -> None:
-        self._instance = instance
+    def __init__(self, target: str) -> None:
+        self._target = target
         self._waiting: deque[RemoteRequest] = deque()
         self._known: deque[str] = deque(maxlen=_MAX_REMEMBERED)
 
     def add(self, request: RemoteRequest) -> str | None:
         """Add a request or a withdrawal; return why a request is refused."""
-        if request.instance != self._instance:
+        if request.target != self._target:
             return None
         if request.action is Action.WITHDRAW:
             self._waiting = deque(each for each in self._waiting if each.id != request.id)

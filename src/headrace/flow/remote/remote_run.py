@@ -70,6 +70,11 @@ class RemoteRun:
     def key(self) -> bytes:
         return run_key(self.name, self.application)
 
+    @property
+    def target(self) -> str:
+        """Whom a request to it names."""
+        return target_of(self.key, self.instance)
+
     def is_lost(self, now_ms: int) -> bool:
         return now_ms - self.seen_ms > LOST_SECONDS * 1_000
 
@@ -107,6 +112,12 @@ class RemoteRun:
 
 def run_key(name: str, application: str) -> bytes:
     return printable(f"{application} {name}").encode()
+
+
+def target_of(key: bytes, instance: str) -> str:
+    """Return whom a request names: a run, and the process of its driver. By the process alone, a
+    run that was made up with the process of another would get that one stopped."""
+    return f"{key.decode()} {instance}"
 
 
 def remote_run(

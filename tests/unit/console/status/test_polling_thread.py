@@ -2,7 +2,7 @@
 
 from threading import Event
 
-import pytest
+from structlog.testing import capture_logs
 
 from headrace.console.status.polling_thread import PollingThread
 from headrace.testing.readiness import wait_until
@@ -66,13 +66,20 @@ def test_stop_without_start_returns() -> None:
     assert not thread.released.is_set()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_poll_that_raises_still_releases() -> None:
+def test_a_poll_that_raises_does_not_end_the_polling() -> None:
     class Raising(CountingThread):
         def poll_once(self) -> float:
-            raise RuntimeError("a defect")
+            if not self.polls:
+                super().poll_once()
+                raise RuntimeError("a defect")
+            return super().poll_once()
 
     thread = Raising()
-    thread.start()
-    wait_until(thread.released.is_set, what="the release")
-    thread.stop()
+    with capture_logs() as lines:
+        thread.start()
+        wait_until(lambda: bool(lines), what="the line about it")
+        thread.refresh()
+        assert thread.wait_until(lambda: thread.polls == 2, 30)
+        thread.stop()
+    assert [line["event"] for line in lines] == ["console_poll_failed"]
+    assert thread.released.is_set()

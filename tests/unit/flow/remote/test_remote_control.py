@@ -14,8 +14,8 @@ RUN = remote_run(
     application="application_1_0001",
     host="node7",
 )
-STOP = RemoteRequest(action=Action.STOP, instance=RUN.instance)
-RESTART = RemoteRequest(action=Action.RESTART, instance=RUN.instance)
+STOP = RemoteRequest(action=Action.STOP, target=RUN.target)
+RESTART = RemoteRequest(action=Action.RESTART, target=RUN.target)
 
 
 def answered(request: RemoteRequest, report: RemoteRun | None) -> str | None:

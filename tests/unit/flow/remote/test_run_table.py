@@ -60,11 +60,27 @@ def test_a_run_that_receives_nothing_is_not_asked() -> None:
         check_reachable(deaf, 0)
 
 
-def test_records_of_too_many_keys_are_not_kept() -> None:
-    table = RunTable()
-    for number in range(10_000):
-        table.add(f"forged {number}".encode(), b"{}", 0)
-    late = run_of("app_1")
-    table.add(late.key, late.to_value(), 0)
+def test_the_longest_silent_leave_a_full_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.flow.remote.run_table._MAX_RUNS", 2)
+    one, two, three = (run_of(f"app_{number}", seen_ms=number) for number in (1, 2, 3))
 
-    assert table.runs() == []
+    assert table_of(one, two, replace(one, seen_ms=3), three).runs() == [
+        replace(one, seen_ms=3),
+        three,
+    ]
+
+
+def test_a_run_that_was_silent_for_a_day_leaves() -> None:
+    old, new = run_of("app_1", seen_ms=0), run_of("app_2", seen_ms=25 * 60 * 60 * 1000)
+    assert table_of(old, new).runs() == [new]
+
+
+def test_what_is_no_report_takes_no_room_and_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.flow.remote.run_table._MAX_BYTES", 3_000)
+    run = run_of("app_1")
+    table = table_of(run)
+    table.add(run.key, b"x" * 100_000, 5)
+    for number in range(100):
+        table.add(b"made up %d" % number, b"{}", 5)
+
+    assert table.runs() == [run]

@@ -13,7 +13,8 @@ export function render(root) {
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const list = h("div", {});
   const cards = new Map();
-  root.append(h("h1", {}, "Streams"), problem, list);
+  const more = h("p", { class: "hint" });
+  root.append(h("h1", {}, "Streams"), problem, list, more);
   return poll("streams", (found) => {
     problem.hidden = !found.problem;
     put(problem, found.problem ?? "");
@@ -24,6 +25,7 @@ export function render(root) {
         cards.delete(name);
       }
     }
+    put(more, found.more ? `${plural(found.more, "stream")} more: headrace kinesis stream list shows all.` : "");
     list.querySelector(":scope > .empty")?.remove();
     if (!found.streams.length) list.append(h("p", { class: "empty" }, "There is no stream yet. Start the gateway with headrace kinesis, then create one: aws kinesis create-stream."));
     for (const each of found.streams) {
@@ -60,7 +62,7 @@ class StreamCard {
 
   update(each, now) {
     put(this.facts, [each.status.toLowerCase(), each.mode === "ON_DEMAND" ? "on demand" : "provisioned", `${plural(each.open, "open shard")}, ${count(each.closed)} closed`,
-      `kept for ${each.retention_hours} h`, each.consumers.length ? plural(each.consumers.length, "registered consumer") : "", `created ${ago(each.created_ms)}`].filter(Boolean).join(" · "));
+      `kept for ${each.retention_hours} h`, each.consumers ? plural(each.consumers, "registered consumer") : "", `created ${ago(each.created_ms)}`].filter(Boolean).join(" · "));
     if (!this.tree.contains(document.activeElement) || this.tree === document.activeElement) put(this.tree, tree(each, now));
     this.table.update(each.shards.filter((shard) => shard.open), "No shard is open.");
   }

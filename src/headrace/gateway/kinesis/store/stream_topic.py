@@ -72,7 +72,7 @@ def read_stream(value: bytes) -> StreamState:
     """
     try:
         return StreamState.from_json(json.loads(value))
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"no stream: {error!r}") from error
 
 

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from headrace.gateway.kinesis.identity.sequence_number import SequenceNumber
-from headrace.gateway.kinesis.stream.hash_key import HashRange
+from headrace.gateway.kinesis.stream.hash_key import LARGEST, HashRange
 
 NO_PARTITION: Final = -1
 """Of a shard that was closed as soon as it was opened, on the way to another shard count."""
 
+_MOST: Final = 2**63 - 1
+_LONGEST_KEY: Final = len(str(LARGEST))
 _ID: Final = re.compile(r"shardId-(\d{12})", re.ASCII)
 
 
@@ -82,8 +84,32 @@ class Shard:
 
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> "Shard":
-        start, end = raw["keys"]
-        return cls(**{**raw, "keys": HashRange(int(start), int(end))})
+        """Read what `as_json` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        start, end = (_whole(int(_text(each)), LARGEST) for each in raw["keys"])
+        shard = cls(**{**raw, "keys": HashRange(start, end)})
+        _whole(shard.partition + 1)
+        for number in (shard.number, shard.created_ms, shard.first):
+            _whole(number)
+        for optional in (shard.parent, shard.adjacent_parent, shard.last, shard.closed_ms):
+            if optional is not None:
+                _whole(optional)
+        return shard
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str or len(value) > _LONGEST_KEY:
+        raise ValueError("a hash key is a text of decimal digits")
+    return value
+
+
+def _whole(value: Any, most: int = _MOST) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"a shard has numbers of 0 to {most}")
+    return value
 
 
 def shard_id(number: int) -> str:

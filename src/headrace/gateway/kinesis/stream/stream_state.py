@@ -32,6 +32,9 @@ DEFAULT_RECORD_KIB: Final = 1024
 ON_DEMAND_SHARDS: Final = 4
 
 
+_NUMBERS: Final = ("created_ms", "retention_hours", "max_record_kib", "revision")
+
+
 class StreamStatus(StrEnum):
     """The service's word for what a stream does."""
 
@@ -248,6 +251,11 @@ class StreamState:
         """
         if raw.get("format") not in (FORMAT, GUARDED_FORMAT):
             raise ValueError(f"format {raw.get('format')!r} of a stream is not known here")
+        texts, numbers = (raw["name"], raw["topic_id"]), [raw[each] for each in _NUMBERS]
+        if any(type(each) is not str for each in texts) or any(
+            type(each) is not int for each in numbers
+        ):
+            raise ValueError("a stream has texts and whole numbers")
         pending = raw["pending"]
         return cls(
             name=raw["name"],
