@@ -59,11 +59,14 @@ class FetchingFollower:
         self.session_id = self.session_epoch = 0
         self.number = 0
         self.served_fast = self.slow_fetches = 0
+        self.slow_fetch_error: Exception | None = None
         self.named = list(range(PARTITIONS))
 
     def _make_slow_fetch(
         self, broker: Broker, call: Call, body: FetchRequest, admission: Admission
     ) -> FollowerFetch:
+        if self.slow_fetch_error is not None:
+            raise self.slow_fetch_error
         self.slow_fetches += 1
         return FollowerFetch(broker, call, body, admission, counted=True)
 

@@ -1,7 +1,9 @@
 """A leader that cannot replicate answers fetches and ListOffsets, but it confirms nothing."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +18,7 @@ from headrace.client.write.writer import Writer
 from headrace.gateway.kinesis.store import shard_end
 from headrace.gateway.kinesis.store.lease import RENEW_SECONDS, lease_clock
 from headrace.gateway.kinesis.store.stream_store import StreamStore
+from headrace.gateway.kinesis.store.stream_tail import StreamTail
 from headrace.gateway.kinesis.stream.stream_state import new_stream
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
@@ -53,6 +56,23 @@ def test_a_stranded_leader_confirms_no_view(store: StreamStore) -> None:
         assert store.tail.confirmed_at == confirmed_at
 
     assert store.tail.refresh(20)
+
+
+def test_the_view_is_followed_further_after_an_unexpected_error(
+    store: StreamStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = threading.Event()
+    apply = StreamTail._apply
+
+    def broken(tail: StreamTail, fetched: Any) -> None:
+        if fetched.data and not failed.is_set():
+            failed.set()
+            raise ValueError("unexpected")
+        apply(tail, fetched)
+
+    monkeypatch.setattr(StreamTail, "_apply", broken)
+
+    assert store.tail.refresh(20) and failed.is_set()
 
 
 def test_leases_are_shared_and_written_on_demand(

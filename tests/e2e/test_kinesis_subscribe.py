@@ -103,6 +103,21 @@ def test_records_are_pushed_and_the_continuation_goes_on_after_them(
     ]
 
 
+def test_an_event_is_small_enough_for_every_client_to_hold_one(
+    client: Any, stream: str, consumer: str
+) -> None:
+    for _ in range(4):
+        client.put_record(StreamName=stream, Data=bytes(400_000), PartitionKey="k")
+
+    sizes: list[int] = []
+    for each in events_with_records(subscribe(client, consumer)):
+        sizes.append(sum(len(record["Data"]) for record in each["Records"]))
+        if sum(sizes) == 4 * 400_000:
+            break
+
+    assert max(sizes) <= 1 << 20
+
+
 def test_the_continuation_of_an_empty_shard_skips_nothing(
     client: Any, stream: str, consumer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,5 @@
 """Everything that the routes of a running console share."""
 
-import socket
 from dataclasses import dataclass
 
 from headrace.console.access.session import Sessions
@@ -14,7 +13,7 @@ from headrace.console.status.remote_run_poller import RemoteRunPoller
 from headrace.console.status.status_poller import StatusPoller
 from headrace.console.status.stream_poller import StreamPoller
 from headrace.flow.monitoring.run_folder import RunFolder
-from headrace.flow.remote.remote_run import instance_of
+from headrace.flow.remote.remote_run import runs_elsewhere
 from headrace.flow.remote.running_flow import LocalFlow, RemoteFlow, RunningFlow
 from headrace.model.clock import Clock, SystemClock
 
@@ -85,10 +84,8 @@ class ConsoleState:
         the brokers from others."""
         folder, poller = RunFolder(), self.remote_run_poller
         here = [LocalFlow(folder, each) for each in folder.runs()]
-        known = {instance_of(each.run, socket.gethostname()) for each in here}
-        elsewhere = [
-            RemoteFlow(poller.control, each) for each in poller.runs if each.instance not in known
-        ]
+        runs = runs_elsewhere(poller.runs, [each.run for each in here])
+        elsewhere = [RemoteFlow(poller.control, each) for each in runs]
         return [*here, *elsewhere]
 
     def start(self) -> None:

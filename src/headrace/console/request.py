@@ -37,7 +37,8 @@ def refuse_kept_topic(state: ConsoleState, topic: str) -> None:
     """Refuse to change a topic that programs keep.
 
     The log of changes would prove nothing if a user could write its records, or have them deleted
-    by a short retention. A record in the topics of flows stops a flow, or shows one that is none.
+    by a short retention. A record in the topics of flows stops a flow, or shows one that is none;
+    one in the topic of streams moves the end of a shard.
 
     Raises:
         HTTPException: it is such a topic.

@@ -11,7 +11,8 @@ A reply without records of its own waits as well, for those of members and assig
 came before it or were found in the log. Else a member would own partitions in a generation that the
 next coordinator has never heard of, and gives out again.
 Rule 3: an append that failed is rejected, whatever the reason, so state and log never differ and
-no event stays open. A wait that failed loses the shard; one that lasts is bounded (`SafeReplies`).
+no event stays open. If a wait fails, this broker gives up the shard. If it takes longer than
+`offsets.commit.timeout.ms`, the reply is COORDINATOR_NOT_AVAILABLE (`DelayedReplies`).
 Rule 4: a client that goes away only cancels its own reply. A parked request stays parked, as in
 Kafka: its member lives until its session or its join phase ends, and the reply is then dropped.
 Rule 5: offsets of topics that are gone are deleted after a load: a consumer would go on with them
@@ -34,7 +35,7 @@ import structlog
 
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.coordinator.coordinator_host import CoordinatorHost
-from headrace.broker.coordinator.safe_replies import SafeReplies
+from headrace.broker.coordinator.delayed_replies import DelayedReplies
 from headrace.broker.replica.partition import Partition
 from headrace.groups.config import GroupConfig
 from headrace.groups.effect import GroupEffects, Producer
@@ -114,7 +115,9 @@ class _Shard:
         "topics_checked",
     )
 
-    def __init__(self, partition: Partition, registry: GroupRegistry, replies: SafeReplies) -> None:
+    def __init__(
+        self, partition: Partition, registry: GroupRegistry, replies: DelayedReplies
+    ) -> None:
         self.partition = partition
         self.registry = registry
         self.replies = replies
@@ -163,11 +166,12 @@ class GroupCoordinator:
             else:
                 self._open(shard)
 
-    def _replies(self, partition: Partition) -> SafeReplies:
-        return SafeReplies(
+    def _replies(self, partition: Partition) -> DelayedReplies:
+        return DelayedReplies(
             self._broker.loop,
             self._config.offsets_commit_timeout_ms / 1000,
             partial(self._broker.when_safe, partition),
+            lambda: partition.safe_offset,
             self._release,
             partial(self._wait_failed, partition),
         )
@@ -386,7 +390,7 @@ class GroupCoordinator:
     def _release_when_safe(self, shard: _Shard, end: int, effects: GroupEffects) -> None:
         """Release replies when the records below `end` are safe (rule 2)."""
         if not shard.partition.waits_before_answer:
-            shard.replies.safe_end = max(shard.replies.safe_end, end)
+            shard.replies.mark_safe(end)
         shard.replies.add(end, effects)
 
     def _wait_failed(self, partition: Partition) -> None:

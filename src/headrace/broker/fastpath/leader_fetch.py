@@ -90,24 +90,24 @@ class _Learned:
     """What the last fetch that the handler served has shown (rule 4).
 
     Attributes:
-        changes: of the session's partitions until then.
-        version: of the topic table then.
-        looked_ms: when that was (rule 2).
+        session_changes: `FetchSession.changes` at that fetch.
+        topics_version: of the topic table then.
+        learned_ms: when that was (rule 2).
     """
 
     shape: FollowerShape
     session: FetchSession
-    changes: int
-    version: int
-    looked_ms: int
+    session_changes: int
+    topics_version: int
+    learned_ms: int
     header: RequestHeader
     request: FetchRequest
 
-    def has_partitions_of(self, other: "_Learned") -> bool:
-        return (self.session, self.changes, self.version) == (
+    def has_same_partitions(self, other: "_Learned") -> bool:
+        return (self.session, self.session_changes, self.topics_version) == (
             other.session,
-            other.changes,
-            other.version,
+            other.session_changes,
+            other.topics_version,
         )
 
 
@@ -122,7 +122,8 @@ class FastLeaderFetch:
         self._make_slow_fetch = make_slow_fetch
         self._learned: _Learned | None = None
         self._partitions: list[_SessionPartition] = []
-        # By the place in a request, the rest of it that was learned, and the partition.
+        # By the bytes that name the partition in a request: those that must follow the offset, and
+        # the partition.
         self._by_place: dict[bytes, tuple[bytes, _SessionPartition]] = {}
         self._due: dict[_SessionPartition, None] = {}
         # The request that waits: its correlation id and its answer.
@@ -159,7 +160,7 @@ class FastLeaderFetch:
             request.header,
             body,
         )
-        if self._learned is None or not learned.has_partitions_of(self._learned):
+        if self._learned is None or not learned.has_same_partitions(self._learned):
             self._unsubscribe()
             self._subscribe(session)
         self._learned = learned
@@ -205,12 +206,12 @@ class FastLeaderFetch:
         if (
             fetched is None
             or known_rest != rest
-            or broker.topics.version != learned.version
+            or broker.topics.version != learned.topics_version
             or session.epoch != session_epoch
-            or session.changes != learned.changes
+            or session.changes != learned.session_changes
             or broker.fetch_sessions.find(session.session_id) is not session
             or broker.guard.authorizer is not None
-            or now_ms - learned.looked_ms >= _LOOK_MS
+            or now_ms - learned.learned_ms >= _LOOK_MS
         ):
             return None
         request, partition, requested = learned.request, fetched.partition, fetched.item.requested
@@ -277,7 +278,7 @@ class FastLeaderFetch:
         self._scheduled = False
         if self._waiting is None:
             return
-        if self._learned is None or self._broker.topics.version != self._learned.version:
+        if self._learned is None or self._broker.topics.version != self._learned.topics_version:
             # Another broker may lead a partition by now, and the response must say so.
             self.finish()
             return

@@ -123,6 +123,15 @@ class Partition:
         return self.log.config.flush_messages == 1
 
     @property
+    def safe_offset(self) -> int:
+        """Below it every record is as safe as acks=all asks: with all replicas in sync, and on disk
+        where the topic asks for that."""
+        high_watermark = self.log.high_watermark
+        if not self.syncs_before_answer:
+            return high_watermark
+        return min(high_watermark, self.log.synced_offset)
+
+    @property
     def waits_before_answer(self) -> bool:
         """Whether an append counts only later: on disk, or with other replicas."""
         return not self.state.alone or self.log.config.flush_messages == 1

@@ -15,7 +15,7 @@ from headrace.cli.terminal.option import BROKERS_VARIABLE, client_settings
 from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.flow.error import FlowError
 from headrace.flow.monitoring.run_folder import Run, RunFolder
-from headrace.flow.remote.remote_run import instance_of
+from headrace.flow.remote.remote_run import runs_elsewhere
 from headrace.flow.remote.run_table import runs_named
 from headrace.flow.remote.running_flow import LocalFlow, RemoteFlow, RunningFlow
 
@@ -133,8 +133,8 @@ def _flows(
         runs = control.runs()
     except FlowError as error:
         return local, [], str(error)
-    here = {instance_of(each.run, socket.gethostname()) for each in local}
-    return local, [RemoteFlow(control, each) for each in runs if each.instance not in here], None
+    elsewhere = runs_elsewhere(runs, [each.run for each in local])
+    return local, [RemoteFlow(control, each) for each in elsewhere], None
 
 
 def _is_configured(brokers: str | None, pairs: list[str] | None) -> bool:

@@ -1,7 +1,9 @@
 """Sends record batches to each partition's leader."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from headrace.client.error import BrokerError, ClientError, Unsupported, error_of
 from headrace.client.network.connection import BrokerConnection
@@ -16,6 +18,7 @@ from headrace.wire.produce_response import ProduceResponse
 
 ALL_IN_SYNC = -1
 _FIRST_TOPIC_ID = 13
+_BY_NAME: Final[Mapping[str, UUID]] = MappingProxyType({})
 
 
 class WrittenBatch(NamedTuple):
@@ -45,15 +48,28 @@ class BatchWriter:
         self, batches: Mapping[TopicPartition, memoryview]
     ) -> dict[TopicPartition, WrittenBatch | ClientError]:
         """Send one batch to each partition; return where each was appended, or its error."""
-        return call_leaders(self._pool, batches, self._call)
+        return call_leaders(self._pool, batches, self.write_to)
 
-    def _call(
-        self, connection: BrokerConnection, batches: Mapping[TopicPartition, memoryview]
+    def write_to(
+        self,
+        connection: BrokerConnection,
+        batches: Mapping[TopicPartition, memoryview],
+        topic_ids: Mapping[str, UUID] = _BY_NAME,
     ) -> dict[TopicPartition, WrittenBatch | BrokerError]:
+        """Send one batch to each partition, all of which this broker leads.
+
+        Args:
+            topic_ids: of all topics. A broker that knows them (Kafka 4.1) refuses to write to a
+                later topic of the same name; others go by the name.
+
+        Raises:
+            ConnectionLost: whether the batches were appended is unknown.
+        """
+        by_id = bool(topic_ids) and connection.version(ApiKey.PRODUCE) >= _FIRST_TOPIC_ID
         topics = [
             ProduceTopic(
-                name,
-                None,
+                None if by_id else name,
+                topic_ids[name] if by_id else None,
                 [
                     ProducePartition(index, batches[TopicPartition(name, index)])
                     for index in indexes
@@ -64,13 +80,18 @@ class BatchWriter:
         timeout_ms = self._pool.settings.request_timeout_ms
         request = ProduceRequest(None, ALL_IN_SYNC, timeout_ms, topics)
         answer: ProduceResponse = connection.call(
-            ApiKey.PRODUCE, request, highest=_FIRST_TOPIC_ID - 1, wait_ms=timeout_ms
+            ApiKey.PRODUCE,
+            request,
+            highest=None if by_id else _FIRST_TOPIC_ID - 1,
+            wait_ms=timeout_ms,
         )
+        names: dict[UUID | None, str] = {each: name for name, each in topic_ids.items()}
         outcomes: dict[TopicPartition, WrittenBatch | BrokerError] = {}
         for topic in answer.topics:
+            name = names[topic.topic_id] if by_id else topic.name or ""
             for each in topic.partitions:
                 error = error_of(error_code(each.error_code), each.error_message)
-                partition = TopicPartition(topic.name or "", each.partition)
+                partition = TopicPartition(name, each.partition)
                 outcomes[partition] = error or WrittenBatch(
                     each.base_offset, each.log_append_time_ms
                 )

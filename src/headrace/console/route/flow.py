@@ -89,13 +89,13 @@ async def _change(request: Request, action: str, change: Callable[[RunningFlow],
     user_with_role(request, Role.ADMIN)
     body = await body_of(request)
     name = text_in(body, "name")
-    wanted = (name, body.get("pid"), body.get("application"))
+    key = (name, body.get("pid"), body.get("application"))
 
-    def chosen(flow: RunningFlow) -> bool:
-        return (flow.run.name, flow.run.pid, _application(flow)) == wanted
+    def matches(flow: RunningFlow) -> bool:
+        return (flow.run.name, flow.run.pid, _application(flow)) == key
 
-    problem = f"no flow called {name[:200]} runs"
-    await change_flow(request, action, name, chosen, change, problem)
+    not_found = f"no flow called {name[:200]} runs"
+    await change_flow(request, action, name, matches, change, not_found)
     return JSONResponse({})
 
 
@@ -107,16 +107,16 @@ async def change_flow(
     request: Request,
     action: str,
     target: str,
-    chosen: Callable[[RunningFlow], bool],
+    matches: Callable[[RunningFlow], bool],
     change: Callable[[RunningFlow], None],
-    problem: str,
+    not_found: str,
 ) -> None:
     """Change a flow, and log that.
 
     Args:
         target: what the log calls it.
-        chosen: whether it is this one.
-        problem: what to answer if none is.
+        matches: returns whether a flow is the one to change.
+        not_found: the text of the response if none is.
 
     Raises:
         HTTPException: the user lacks the role, the console is read-only, or there is no such flow.
@@ -125,9 +125,9 @@ async def change_flow(
     state = state_of(request)
 
     def apply(pool: ConnectionPool) -> None:
-        flow = next(filter(chosen, state.running_flows()), None)
+        flow = next(filter(matches, state.running_flows()), None)
         if flow is None:
-            raise HTTPException(404, problem)
+            raise HTTPException(404, not_found)
         where: dict[str, str | int] = {"pid": flow.run.pid}
         if isinstance(flow.run, RemoteRun):
             where |= {"application": flow.run.application, "host": flow.run.host}

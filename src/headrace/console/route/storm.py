@@ -169,12 +169,12 @@ async def _operate(
 ) -> Response:
     wanted: str = request.path_params["id"]
 
-    def chosen(flow: RunningFlow) -> bool:
+    def matches(flow: RunningFlow) -> bool:
         run = flow.run
         return topology_id(run.name, run.pid, run.started_ms) == wanted
 
-    problem = f"no topology {wanted[:200]} runs"
-    await change_flow(request, f"{operation} flow", wanted, chosen, change, problem)
+    not_found = f"no topology {wanted[:200]} runs"
+    await change_flow(request, f"{operation} flow", wanted, matches, change, not_found)
     return JSONResponse({"topologyOperation": operation, "topologyId": wanted, "status": "success"})
 
 
@@ -238,7 +238,7 @@ def _described(state: ConsoleState, flow: FlowStatus) -> StormTopology:
 def _slots(topologies: list[StormTopology]) -> tuple[int, int]:
     """Return how many slots are used and there in all: a flow of this machine uses one, and there
     are as many as processors, or more if more flows run."""
-    used = sum(each.flow.pid is not None and each.flow.host is None for each in topologies)
+    used = sum(each.flow.is_local for each in topologies)
     return used, max(used, os.cpu_count() or 1)
 
 

@@ -53,7 +53,8 @@ class FlowStatus:
         application, host: Spark's id and the machine of a driver that runs elsewhere and reports
             to the brokers.
         active: whether it reads anything; a flow that is known by its address does not say.
-        figures: None if the flow does not answer; `problem` says why.
+        figures: None if the flow does not answer.
+        problem: why it does not, is lost, or takes no requests.
     """
 
     name: str
@@ -71,6 +72,11 @@ class FlowStatus:
     figures: Mapping[str, Any] | None = None
     tables: tuple[Mapping[str, Any], ...] = field(default=())
     problem: str | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its driver is a process of this machine."""
+        return self.pid is not None and self.host is None
 
     @property
     def key(self) -> FlowKey:

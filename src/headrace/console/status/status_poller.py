@@ -4,7 +4,6 @@ Several are asked at once, and in another thread than the cluster's: one that ha
 the others nor the cluster's snapshot. Requests read the last answers.
 """
 
-import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from headrace.console.status.polling_thread import PollingThread
 from headrace.console.status.series_set import POINTS, SeriesSet
 from headrace.console.status.window_counts import Counts, WindowCounts
 from headrace.flow.monitoring.run_folder import Run, RunFolder
-from headrace.flow.remote.remote_run import RemoteRun, instance_of
+from headrace.flow.remote.remote_run import RemoteRun, runs_elsewhere
 from headrace.model.clock import Clock
 
 _MOST_FLOWS: Final = 100
@@ -110,11 +109,8 @@ class StatusPoller(PollingThread):
         flows = [submit(fetch_flow_status, *each) for each in self._flow_urls.items()]
         self._agents = tuple(each.result() for each in agents)
         at_ms = self._clock.wall_ms()
-        known = {instance_of(each, socket.gethostname()) for each in here}
         remote = [
-            remote_run_status(each, at_ms)
-            for each in self._remote_runs()
-            if each.instance not in known
+            remote_run_status(each, at_ms) for each in runs_elsewhere(self._remote_runs(), here)
         ]
         self._flows = (*(each.result() for each in (*runs, *flows)), *remote)
         self._remember_batches(at_ms)

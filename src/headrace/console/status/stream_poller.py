@@ -65,10 +65,10 @@ class StreamPoller(PollingThread):
             self._read_new()
             self.problem = None
             self._pause = self._interval
-            self._measure()
         except ClientError as error:
             self.problem = str(error)
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+        self._measure()
         self._polls += 1
         self.notify_waiting()
         return self._pause
@@ -95,7 +95,7 @@ class StreamPoller(PollingThread):
         with reader:
             extent = reader.resolved_ranges[STREAM_PARTITION]
             if extent.end is not None and extent.end < extent.start:
-                # Another topic took the name, and ends before this one did.
+                # The topic was deleted and created again: it ends before our position.
                 self._streams, self._position = {}, LogEdge.EARLIEST
                 return
             for chunk in reader:
@@ -106,7 +106,10 @@ class StreamPoller(PollingThread):
         self._streams = streams
 
     def _measure(self) -> None:
-        snapshot = self._snapshot()
+        try:
+            snapshot = self._snapshot()
+        except ClientError:
+            return  # the console has just started, or says on every page that it has none
         if snapshot.at_ms == self._measured_ms:
             return
         self._measured_ms = snapshot.at_ms

@@ -1,4 +1,5 @@
-"""What commands do with flows of other machines: look, ask and wait, through the brokers."""
+"""What commands and the console do with flows of other machines, through the brokers: look, ask
+and wait."""
 
 import time
 from collections.abc import Mapping
@@ -32,7 +33,8 @@ COMMAND_LIMITS: Final = {
 class RemoteControl:
     """The flows that the brokers of one cluster know of.
 
-    Threads: `runs` and what calls it, one at a time; the other methods, any.
+    Threads: `runs` and `refreshed` share what was read, so one thread alone calls them. The other
+    methods are for any.
 
     Args:
         settings: how to reach them. A command for people sets `COMMAND_LIMITS`, too.
@@ -64,7 +66,7 @@ class RemoteControl:
             with reader:
                 (extent,) = reader.resolved_ranges.values()
                 if extent.end is not None and extent.end < extent.start:
-                    # Another topic took the name, and ends before this one did.
+                    # The topic was deleted and created again: it ends before our position.
                     self._start_over()
                     return self.runs()
                 for chunk in reader:

@@ -13,7 +13,8 @@ Rule 4: a record has at most `MAX_BYTES`: without room, figures of components an
 
 import json
 import re
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -132,6 +133,12 @@ def remote_run(
 
 def instance_of(run: Run, host: str) -> str:
     return f"{host}-{run.pid}-{run.started_ticks}-{run.started_ms}"
+
+
+def runs_elsewhere(reported: Iterable[RemoteRun], here: Iterable[Run]) -> list[RemoteRun]:
+    """Return the runs that are none of this machine's, which may report to the brokers, too."""
+    known = {instance_of(each, socket.gethostname()) for each in here}
+    return [each for each in reported if each.instance not in known]
 
 
 def public_text(text: str) -> str:

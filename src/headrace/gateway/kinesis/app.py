@@ -180,7 +180,11 @@ class KinesisApp:
         loop = asyncio.get_running_loop()
         step = partial(_next_step, self._steps(operation, request), operation, headers)
         while isinstance(served := await loop.run_in_executor(workers, step), Wait):
+            # Those who wait for one stream must not keep others from reading.
+            reserved = response_share.taken
+            response_share.give_back()
             await self._waiter.wait(served)
+            await response_share.take(reserved)
         return served
 
     def _steps(self, operation: str, request: SignedRequest) -> "Steps":

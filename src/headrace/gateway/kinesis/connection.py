@@ -4,7 +4,8 @@ Rule 1: the head of a request must come within `HEAD_SECONDS`, the first one aft
 was made, later ones after their first byte. Between two requests a connection may idle for
 `IDLE_SECONDS`: clients keep connections, and one that is closed just when it is used again fails.
 Rule 2: a client that reads nothing for `WRITE_SECONDS`, while more waits for it than a small buffer
-holds, is cut off: its response holds memory.
+holds, is cut off: its response holds memory. So is one that leaves the rest of a response in that
+buffer and asks for nothing more: a connection with bytes to send is not closed as idle.
 Rule 3: when there are too many connections, the one that has been idle longest is closed. Clients
 that keep connections open and send nothing do not keep others out.
 """
@@ -13,7 +14,7 @@ import asyncio
 from typing import Any, Final
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 HEAD_SECONDS: Final = 10.0
 WRITE_SECONDS: Final = 30.0
@@ -53,7 +54,14 @@ class BoundedConnection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._idle_since = self.loop.time()
+        if self.transport.get_write_buffer_size():
+            self.loop.call_later(WRITE_SECONDS, self._abort_unless_read, self.cycle)
         super().on_response_complete()
+
+    def _abort_unless_read(self, cycle: RequestResponseCycle) -> None:
+        """Abort if this response is still the last one, and the client has not read it."""
+        if cycle is self.cycle and self.transport.get_write_buffer_size():
+            self._abort()
 
     def pause_writing(self) -> None:
         super().pause_writing()

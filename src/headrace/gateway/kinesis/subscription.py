@@ -37,6 +37,8 @@ MOST: Final = 64
 _POLL_MS: Final = 500
 _IDLE_SECONDS: Final = 2.0
 _MOST_ROWS: Final = 1_000
+_MOST_BYTES: Final = 1 << 20
+"""Of an event: every client may hold one without reading it."""
 
 
 class Subscriptions:
@@ -126,7 +128,7 @@ class Subscription:
                 raise _gone(self._service, self._stream)
             shard = (stream or self._stream).shard(self._shard.number) or self._shard
             read = read_shard(
-                self._service, self._stream, shard, self._offset, _MOST_ROWS, _POLL_MS
+                self._service, self._stream, shard, self._offset, _MOST_ROWS, _POLL_MS, _MOST_BYTES
             )
             self._offset = read.next_offset
             records = [record_fields(read.shard, row) for row in read.rows]

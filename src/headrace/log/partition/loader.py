@@ -31,9 +31,9 @@ from headrace.log.partition.leftover import PartitionFiles, tidy
 from headrace.log.partition.log_state import LoadedLog, LogState
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.producer.producer_replay import (
-    recall_unreplicated,
     remember_batch,
     replay_producers,
+    restore_unreplicated,
 )
 from headrace.log.producer.producer_snapshot import encode_snapshot
 from headrace.log.producer.producer_state import ProducerState
@@ -98,7 +98,7 @@ def load_log(
     with storage.io(f"open {partition}"):
         loader = _Loader(storage, path, config, recovery_point)
         loaded = loader.load(log_start, clean)
-        loader.recall_unreplicated(max(high_watermark, loaded.log_start))
+        loader.restore_unreplicated(max(high_watermark, loaded.log_start))
         log = PartitionLog(LogState(storage, partition, path, config, loaded, on_roll))
         if loader.repaired:
             log.sync()
@@ -266,10 +266,10 @@ class _Loader:
         self._snapshot_offset = max(start, first)
         return self._snapshot_offset
 
-    def recall_unreplicated(self, high_watermark: int) -> None:
+    def restore_unreplicated(self, high_watermark: int) -> None:
         """Let the producers wait for the markers above the high watermark that their snapshot
         counted already."""
-        recall_unreplicated(
+        restore_unreplicated(
             self._producers, self._snapshots, self._segments, self._snapshot_offset, high_watermark
         )
 

@@ -3,7 +3,7 @@
 import structlog
 
 from headrace.log.partition.log_state import LogState, Tip
-from headrace.log.producer.producer_replay import recall_unreplicated, replay_producers
+from headrace.log.producer.producer_replay import replay_producers, restore_unreplicated
 from headrace.log.producer.producer_state import ProducerState
 from headrace.log.segment.segment_list import floor
 from headrace.model.error import InvalidArgument
@@ -163,7 +163,7 @@ class LogTruncator:
         start, entries = log.snapshots.latest(end) or (first, [])
         producers = ProducerState()
         producers.load(entries)
-        recall_unreplicated(producers, log.snapshots, log.segments.all, start, log.high_watermark)
+        restore_unreplicated(producers, log.snapshots, log.segments.all, start, log.high_watermark)
         replay_producers(producers, log.segments.all, start, end)
         producers.advance(log.high_watermark)
         log.producers.adopt(producers)

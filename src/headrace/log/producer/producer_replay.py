@@ -14,11 +14,14 @@ from headrace.log.segment.batch_scan import walk_heads
 from headrace.log.segment.placed_batch import PlacedBatch
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_list import floor
-from headrace.model.error import CorruptIndex, CorruptLog
+from headrace.model.error import CorruptBatch, CorruptIndex, CorruptLog
 from headrace.records.batch import Batch
 from headrace.records.control import ControlType, read_control
 
 _log = structlog.get_logger(__name__)
+
+# Only a lost checkpoint, or hours with too few replicas in sync, leave more than that.
+_MOST_WALKED_BYTES = 4 * 1024**3
 
 
 def remember_batch(producers: ProducerState, segment: Segment | None, placed: PlacedBatch) -> None:
@@ -52,6 +55,7 @@ def replay_producers(
     end: int,
     *,
     indexed: Segment | None = None,
+    checked: bool = False,
 ) -> None:
     """Bring `producers`, which are at `start`, up to `end` from the heads of the batches between.
 
@@ -59,52 +63,65 @@ def replay_producers(
 
     Args:
         indexed: the segment whose transaction index gets its entries again.
+        checked: the caller does not know these bytes to be sound.
+
+    Raises:
+        CorruptIndex, CorruptLog, CorruptBatch: the log cannot be walked.
     """
-    for segment, position, head in _heads(segments, start, end):
+    for segment, position, head in _heads(segments, start, end, checked=checked):
         if head.producer_id < 0:
             continue
         batch = head
         if head.is_control:
             batch = Batch(segment.file().pread(head.size_bytes, position))
+            if checked:
+                batch.validate()
         placed = PlacedBatch(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
         remember_batch(producers, segment if segment is indexed else None, placed)
 
 
-def recall_unreplicated(
+def restore_unreplicated(
     producers: ProducerState,
     snapshots: SnapshotFiles,
     segments: Sequence[Segment],
     start: int,
     high_watermark: int,
 ) -> None:
-    """Let `producers`, loaded from a snapshot at `start`, wait for the markers below it that lie at
-    or above the high watermark.
+    """Let the last stable offset wait for the markers at or above the high watermark that the
+    snapshot of `producers` counted already.
 
-    A snapshot tells what is open. A transaction that was ended before it is not, but its marker may
-    still be lost with this replica's end: until it is replicated, readers of committed records must
-    not pass where the transaction began. Usually there is no such marker: the high watermark is
-    past the snapshot, or only the heads between the two are read.
+    A snapshot lists open transactions only. One that was decided before it, by such a marker, can
+    still be undone by a truncation: until the marker is replicated, readers of committed records
+    stop at that transaction's first offset.
 
-    Where the log cannot be walked, because an index or a head is damaged, readers wait at the start
-    until all below the snapshot is replicated.
+    It costs nothing if the high watermark is past the snapshot. Else the heads between them are
+    read, and a replay follows only if one is a control batch. Where the log cannot be walked,
+    because it is damaged or because that would take minutes, readers stop at its start until all
+    below the snapshot is replicated.
+
+    Args:
+        start: the offset of the snapshot.
     """
     if high_watermark >= start or not producers.has_markers:
         return
     try:
-        _recall_unreplicated(producers, snapshots, segments, start, high_watermark)
-    except (CorruptIndex, CorruptLog) as error:
+        _find_unreplicated(producers, snapshots, segments, start, high_watermark)
+    except (CorruptIndex, CorruptLog, CorruptBatch) as error:
         _log.warning("unreplicated_markers_unknown", below=start, reason=str(error))
-        producers.wait_for(segments[0].base_offset, start - 1)
+        producers.add_unreplicated(segments[0].base_offset, start - 1)
 
 
-def _recall_unreplicated(
+def _find_unreplicated(
     producers: ProducerState,
     snapshots: SnapshotFiles,
     segments: Sequence[Segment],
     start: int,
     high_watermark: int,
 ) -> None:
-    heads = _heads(segments, high_watermark, start)
+    between = segments[floor(segments, high_watermark) : floor(segments, start) + 1]
+    if sum(each.size_bytes for each in between) > _MOST_WALKED_BYTES:
+        raise CorruptLog(f"the high watermark {high_watermark} lies too far below {start}")
+    heads = _heads(segments, high_watermark, start, checked=True)
     if not any(head.is_control for _, _, head in heads):
         return
     first = segments[0].base_offset
@@ -112,16 +129,21 @@ def _recall_unreplicated(
     before = ProducerState()
     before.load(entries)
     before.advance(high_watermark)
-    replay_producers(before, segments, max(at, first), start)
-    producers.wait_as(before)
+    replay_producers(before, segments, max(at, first), start, checked=True)
+    producers.add_unreplicated_of(before)
 
 
 def _heads(
-    segments: Sequence[Segment], start: int, end: int
+    segments: Sequence[Segment], start: int, end: int, *, checked: bool
 ) -> Iterator[tuple[Segment, int, Batch]]:
-    """Yield the heads of the batches that begin from `start` on and below `end`, with their places.
+    """Yield the heads of the batches that begin from `start` on and below `end`, with segment and
+    position in its file. Checksums are not verified.
 
-    Nothing is verified: the caller knows these bytes to be sound.
+    Args:
+        checked: raise where a segment does not end with a batch, instead of going on behind it.
+
+    Raises:
+        CorruptIndex, CorruptLog: the log cannot be walked.
     """
     for segment in segments[floor(segments, start) :]:
         if segment.base_offset >= end:
@@ -133,6 +155,8 @@ def _heads(
             if head.base_offset >= start:
                 yield segment, position, head
             position += head.size_bytes
+        if checked and position != segment.size_bytes:
+            raise CorruptLog(f"{segment.path} is damaged at byte {position}: no batch ends there")
 
 
 def _remember_marker(

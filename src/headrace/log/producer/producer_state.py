@@ -77,8 +77,8 @@ class CompletedTransaction(NamedTuple):
 
 
 class _UnstableTransactions(NamedTuple):
-    """Those that readers of committed records must not pass. One value, so that a thread without
-    the lock finds both or neither replaced.
+    """The transactions that hold back the last stable offset. In one tuple, so that a reader
+    without the lock never sees one field replaced and the other not.
 
     Attributes:
         ongoing: first offset to producer id. Offsets only grow, so the order of arrival is their
@@ -368,14 +368,14 @@ class ProducerState:
         """Whether a producer that is known here ever ended a transaction."""
         return any(each.coordinator_epoch >= 0 for each in self._producers.values())
 
-    def wait_as(self, other: "ProducerState") -> None:
-        """Wait for the markers, too, that another state of the same log waits for."""
+    def add_unreplicated_of(self, other: "ProducerState") -> None:
+        """Hold the last stable offset back for the markers, too, that another state of the same log
+        does."""
         for each in other._unstable.unreplicated:
             heapq.heappush(self._unstable.unreplicated, each)
 
-    def wait_for(self, first_offset: int, marker_offset: int) -> None:
-        """Let readers of committed records stop at `first_offset` until all up to where a marker
-        may be is replicated."""
+    def add_unreplicated(self, first_offset: int, marker_offset: int) -> None:
+        """Hold the last stable offset at `first_offset` until a marker's offset is replicated."""
         heapq.heappush(self._unstable.unreplicated, (first_offset, marker_offset))
 
     # -- lifetime ------------------------------------------------------------------------------
@@ -383,26 +383,26 @@ class ProducerState:
     def expire(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> list[int]:
         """Forget the producers that were idle for `producer.id.expiration.ms`; return which.
 
-        None while a marker waits for replication: a snapshot must tell that there are markers.
+        While a marker is unreplicated, keeps one producer that ever ended a transaction:
+        `has_markers`, asked after a start from a later snapshot, must still find one.
         """
-        if self._unstable.unreplicated:
-            return []
         gone = [
             producer_id
             for producer_id, entry in self._producers.items()
             if entry.expired(now_ms, expiration_ms)
         ]
+        if self._unstable.unreplicated:
+            enders = {each for each in gone if self._producers[each].coordinator_epoch >= 0}
+            left = self._producers.keys() - gone
+            if enders and not any(self._producers[each].coordinator_epoch >= 0 for each in left):
+                gone.remove(max(enders))
         for producer_id in gone:
             del self._producers[producer_id]
             self._snapshotted.discard(producer_id)
         return gone
 
     def clear(self) -> None:
-        """Forget everything, because the log was cut: load a snapshot and replay from there.
-
-        What was decided before that snapshot, and waits for replication, is not in it
-        (`producer_replay.recall_unreplicated`).
-        """
+        """Forget everything, because the log was emptied or a snapshot is about to be loaded."""
         self._producers = {}
         self._snapshotted = set()
         self._unstable = _UnstableTransactions(OrderedDict(), [])

@@ -102,7 +102,7 @@ GROUP_KEYS = [
         ConfigType.INT,
         5000,
         "How long a reply of the coordinator waits until its records are with all replicas in "
-        "sync; then the client is to ask again.",
+        "sync; after that it is COORDINATOR_NOT_AVAILABLE, and the client retries.",
         minimum=1,
     ),
     broker_key(

@@ -369,10 +369,10 @@ def test_a_heartbeat_does_not_wait_for_offsets(tmp_path: Path) -> None:
 def test_a_failed_sync_loses_the_shard_and_leaves_nobody_waiting(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
         await commit(broker, 1)
-        parked = asyncio.create_task(join(broker, group_id="g", require_member_id=False))
-        await turns()
         synced: asyncio.Future[object] = broker.loop.create_future()
         broker.when_synced = lambda *_: synced  # type: ignore[method-assign]
+        parked = asyncio.create_task(join(broker, group_id="g", require_member_id=False))
+        await turns()
         waiting = asyncio.create_task(commit(broker, 2, producer=PRODUCER))
         await turns()
         synced.set_exception(StorageError("fsync failed"))

@@ -220,7 +220,7 @@ def test_what_was_answered_before_its_wake_up_is_not_answered_again(tmp_path: Pa
     run(tmp_path, scenario)
 
 
-def test_a_new_log_start_is_told_at_once(tmp_path: Path) -> None:
+def test_a_new_log_start_is_sent_at_once(tmp_path: Path) -> None:
     async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
         waiting = wait(follower)
@@ -237,19 +237,16 @@ def test_a_response_that_cannot_be_made_fails_the_fetch(tmp_path: Path, how: str
     async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
         waiting = wait(follower)
-        for each in follower.partitions:
-            each.log.close()
+        follower.slow_fetch_error = ValueError("it cannot be read")
+
         if how == "grows":
-            follower.fast_path.grew(follower.fast_path._partitions[1])
-            follower.fast_path.grew(follower.fast_path._partitions[2])
-            follower.ends[1] = follower.ends[2] = 5
-            for each in follower.fast_path._partitions:
-                each.item.requested = each.item.requested._replace(fetch_offset=0)
+            follower.append(1)
+            follower.append(2)  # several are due: none of them is sent from memory
             await turns()
         else:
             follower.fast_path.finish()
 
-        assert waiting.done()
+        assert waiting.exception() is follower.slow_fetch_error
 
     run(tmp_path, scenario)
 
@@ -363,7 +360,7 @@ def test_each_partition_is_watched_once_however_often_topics_change(tmp_path: Pa
     run(tmp_path, scenario)
 
 
-def test_after_a_change_of_topics_each_partition_is_learned_anew(tmp_path: Path) -> None:
+def test_after_a_change_of_topics_each_partition_is_learned_again(tmp_path: Path) -> None:
     async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
         follower.get_in_step()
         topics_changed(follower)

@@ -125,3 +125,23 @@ def test_a_client_that_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch)
         writer.close()
 
     serve(test)
+
+
+def test_a_client_that_leaves_the_rest_of_a_response_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "WRITE_SECONDS", 0.2)
+
+    async def test(server: uvicorn.Server) -> None:
+        reader, writer = await connect(server)
+        writer.write(REQUEST)
+        while not server.server_state.connections:
+            await asyncio.sleep(0.01)
+        [found] = server.server_state.connections
+        monkeypatch.setattr(found.transport, "get_write_buffer_size", lambda: 1)
+        with pytest.raises(ConnectionResetError):
+            await asyncio.wait_for(reader.read(), 5)
+            raise ConnectionResetError
+        writer.close()
+
+    serve(test)

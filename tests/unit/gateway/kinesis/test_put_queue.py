@@ -4,14 +4,14 @@ import pytest
 
 from headrace.client.error import BrokerError, ClientError, ConnectionLost
 from headrace.client.write.batch_writer import WrittenBatch
-from headrace.client.write.producer_id import ProducerIdentity
+from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
 from headrace.gateway.kinesis.record.put_queue import PAUSE_SECONDS, RETRY_SECONDS, PutQueue
-from headrace.gateway.kinesis.record.row import Row
+from headrace.gateway.kinesis.record.row import Row, ShardLog
 from headrace.model.ids import TopicPartition
 from headrace.records.decode import decode
 from headrace.wire.error_code import ErrorCode
 
-ONE, OTHER = TopicPartition("s", 0), TopicPartition("s", 1)
+ONE, OTHER = ShardLog(TopicPartition("s", 0)), ShardLog(TopicPartition("s", 1))
 NOW_MS = 1_700_000_000_000
 
 
@@ -113,3 +113,31 @@ def test_sequences_go_on_from_batch_to_batch() -> None:
         puts.finish(ONE, WrittenBatch(0, -1), 0.0)
 
     assert sequences == [0, 2, 5]
+
+
+def test_batches_of_several_leaders_come_back_in_any_order() -> None:
+    puts = queue()
+    first = puts.add(ONE, [Row(b"k", b"a")])
+    assert list(puts.take(0.0, NOW_MS)) == [ONE]
+    other = puts.add(OTHER, [Row(b"k", b"b")])
+    puts.add(ONE, [Row(b"k", b"behind")])
+
+    assert puts.waiting() == [OTHER]
+    assert puts.take(0.0, NOW_MS, lambda log: log != OTHER) == {}, "its leader is busy"
+    assert list(puts.take(0.0, NOW_MS)) == [OTHER]
+    puts.finish(OTHER, WrittenBatch(3, -1), 0.0)
+
+    assert other[0].result(0).base_offset == 3 and not first[0].done()
+    puts.finish(ONE, WrittenBatch(9, -1), 0.0)
+    assert values(puts.take(0.0, NOW_MS)[ONE]) == [b"behind"]
+
+
+def test_brokers_without_producer_ids_get_batches_without_one() -> None:
+    puts = PutQueue()
+    assert puts.needs_identity
+    puts.identify(NO_IDENTITY)
+
+    puts.add(ONE, [Row(b"k", b"a")])
+
+    assert not puts.needs_identity
+    assert int.from_bytes(puts.take(0.0, NOW_MS)[ONE][43:51], "big", signed=True) == -1

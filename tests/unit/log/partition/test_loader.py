@@ -438,7 +438,7 @@ WIDE = LogConfig(segment_bytes=1 << 20, index_interval_bytes=150)
 
 
 @pytest.mark.parametrize("broken", ["00000000000000000020.index", "00000000000000000000.index"])
-def test_an_index_that_is_broken_makes_readers_wait_and_a_start_no_worse(
+def test_a_broken_index_holds_readers_back_and_the_log_still_opens(
     load: Load, disk: CrashDisk, directory: Path, broken: str
 ) -> None:
     log, _ = load(WIDE)
@@ -454,17 +454,32 @@ def test_an_index_that_is_broken_makes_readers_wait_and_a_start_no_worse(
     assert log.last_stable_offset == 80
 
 
-def test_a_damaged_head_below_a_snapshot_makes_readers_wait_and_a_start_no_worse(
-    load: Load, disk: CrashDisk, directory: Path
+@pytest.mark.parametrize("byte", [8, 9, 61, 66, 68, 70])
+def test_a_damaged_batch_holds_readers_back_and_the_log_still_opens(
+    load: Load, disk: CrashDisk, directory: Path, byte: int
 ) -> None:
+    """Its length, too short or past the end, or the body of the marker."""
     log, _ = load(WIDE)
     in_four_segments(log)
     log.close()
-    flip(disk, directory / "00000000000000000040.log", 8)
+    flip(disk, directory / "00000000000000000040.log", byte)
 
     log, _ = load(WIDE, clean=True, recovery_point=80, high_watermark=35)
 
-    assert log.last_stable_offset <= 30
+    assert log.last_stable_offset == 0
+    log.set_high_watermark(80)
+    assert log.last_stable_offset == 80
+
+
+def test_a_start_does_not_walk_for_minutes(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, _ = load(WIDE)
+    in_four_segments(log)
+    log.close()
+    monkeypatch.setattr("headrace.log.producer.producer_replay._MOST_WALKED_BYTES", 1000)
+
+    log, _ = load(WIDE, clean=True, recovery_point=80, high_watermark=35)
+
+    assert log.last_stable_offset == 0
 
 
 def test_a_cut_meets_a_broken_index_and_readers_wait(
@@ -484,7 +499,7 @@ def test_a_cut_meets_a_broken_index_and_readers_wait(
     assert log.last_stable_offset == 75
 
 
-def test_a_reader_of_another_thread_never_passes_a_transaction_while_a_log_is_cut(
+def test_no_reader_sees_half_loaded_producers_while_a_log_is_cut(
     load: Load, disk: CrashDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, _ = load(WIDE)

@@ -364,14 +364,19 @@ def test_another_thread_sees_a_transaction_until_its_marker_is_replicated() -> N
     assert seen == [True]
 
 
-def test_nobody_is_forgotten_while_a_marker_waits_for_replication(log: Log) -> None:
+def test_one_that_ended_a_transaction_is_kept_while_a_marker_waits_for_replication(
+    log: Log,
+) -> None:
     log.append(0, transactional=True)
     log.mark()
-    assert log.state.expire(10**15) == []
+    log.state.append(PID + 1, 0, 0, 0, 5, 5, 0)
+    log.state.end_transaction(PID + 2, 0, 0, 6, 0, aborted=False)
 
-    log.state.advance(log.end)
+    assert sorted(log.state.expire(10**15)) == [PID, PID + 1]
+    assert log.state.has_markers
 
-    assert log.state.expire(10**15) == [PID]
+    log.state.advance(10)
+    assert log.state.expire(10**15) == [PID + 2]
 
 
 def test_a_state_that_is_adopted_is_seen_whole(log: Log) -> None:
@@ -380,7 +385,7 @@ def test_a_state_that_is_adopted_is_seen_whole(log: Log) -> None:
     loaded = ProducerState()
     loaded.load(entry.copy() for entry in log.state.entries())
     assert loaded.has_markers
-    loaded.wait_for(0, log.end)
+    loaded.add_unreplicated(0, log.end)
 
     log.state.adopt(loaded)
 

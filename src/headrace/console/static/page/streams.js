@@ -25,7 +25,7 @@ export function render(root) {
       }
     }
     list.querySelector(":scope > .empty")?.remove();
-    if (!found.streams.length) list.append(h("p", { class: "empty" }, "There is no stream. headrace kinesis starts the gateway, and headrace kinesis stream create makes one."));
+    if (!found.streams.length) list.append(h("p", { class: "empty" }, "There is no stream yet. Start the gateway with headrace kinesis, then create one: aws kinesis create-stream."));
     for (const each of found.streams) {
       if (!cards.has(each.name)) {
         const card = new StreamCard(each, found.limits);

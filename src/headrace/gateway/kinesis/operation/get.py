@@ -17,7 +17,7 @@ from headrace.gateway.kinesis.identity.shard_iterator import ShardIterator
 from headrace.gateway.kinesis.operation.dry_run import refuse_dry_run
 from headrace.gateway.kinesis.protocol.timestamp import Timestamp
 from headrace.gateway.kinesis.record.row import StoredRow
-from headrace.gateway.kinesis.record.shard_reader import ReadRows
+from headrace.gateway.kinesis.record.shard_reader import MOST_BYTES, ReadRows
 from headrace.gateway.kinesis.service import KinesisService, Request, Response, Steps
 from headrace.gateway.kinesis.store.lease import lease_clock
 from headrace.gateway.kinesis.stream.shard import NO_PARTITION, Shard, shard_id, shard_number
@@ -170,13 +170,14 @@ def read_shard(
     offset: int,
     limit: int,
     wait_ms: int = 0,
+    most_bytes: int = MOST_BYTES,
 ) -> ShardRead:
     """Read records of a shard, none behind its end. May wait, so it is for threads of their own.
 
     Raises:
         ServiceError: the log cannot be read, or the view cannot be confirmed.
     """
-    read = _read_rows(service, stream, shard, offset, limit, wait_ms)
+    read = _read_rows(service, stream, shard, offset, limit, wait_ms, most_bytes)
     if shard.is_open:
         shard = service.store.vouched_shard(stream, shard.number, lease_clock())
     return _opened(service, stream, shard, read)
@@ -203,12 +204,13 @@ def _read_rows(
     offset: int,
     limit: int,
     wait_ms: int = 0,
+    most_bytes: int = MOST_BYTES,
 ) -> ReadRows:
     if shard.last is not None and offset >= shard.last:
         return ReadRows([], shard.last, shard.last)
     partition = TopicPartition(stream.name, shard.partition)
     try:
-        return service.reader.read(partition, offset, shard.last, limit, wait_ms)
+        return service.reader.read(partition, offset, shard.last, limit, wait_ms, most_bytes)
     except ClientError as error:
         raise cluster_failure("The shard cannot be read", error) from error
 

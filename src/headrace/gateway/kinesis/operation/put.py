@@ -13,6 +13,7 @@ from collections.abc import Generator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
 from headrace.client.error import ClientError
 from headrace.gateway.kinesis.error import (
@@ -25,7 +26,7 @@ from headrace.gateway.kinesis.error import (
 )
 from headrace.gateway.kinesis.operation.dry_run import refuse_dry_run
 from headrace.gateway.kinesis.record.put_queue import PlacedRows
-from headrace.gateway.kinesis.record.row import Row
+from headrace.gateway.kinesis.record.row import Row, ShardLog
 from headrace.gateway.kinesis.service import KinesisService, Request, Steps
 from headrace.gateway.kinesis.store.lease import lease_clock
 from headrace.gateway.kinesis.stream.hash_key import LARGEST, hash_key
@@ -170,9 +171,8 @@ def _put_once(
         if not shard.is_open:
             again += group
             continue
-        partition = TopicPartition(stream.name, shard.partition)
         try:
-            futures = service.writer.put(partition, [put.row for put in group])
+            futures = service.writer.put(_log(stream, shard), [put.row for put in group])
         except ClientError as error:
             _fail(group, error)
             continue
@@ -183,6 +183,12 @@ def _put_once(
     for shard, group, futures in sent:
         again += yield from _confirm(service, stream, shard, group, futures)
     return again
+
+
+def _log(stream: StreamState, shard: Shard) -> ShardLog:
+    """Return where a shard's records go: not to a later topic of the same name."""
+    topic_id = UUID(stream.topic_id) if stream.topic_id else None
+    return ShardLog(TopicPartition(stream.name, shard.partition), topic_id)
 
 
 def _shard_to_put_into(

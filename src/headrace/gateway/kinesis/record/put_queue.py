@@ -3,7 +3,7 @@
 Pure: it knows no socket and no clock. `shard_writer` sends what it hands out.
 
 Rule 1: one batch of a partition is on its way at a time, so the order of puts into a partition is
-the order of their offsets.
+the order of their offsets. Batches of different partitions may come back in any order.
 Rule 2: a batch that failed is sent again as it is, with the same producer id and sequence, so that
 a broker that has it already appends it only once. Meanwhile only its own partition waits.
 Rule 3: when a batch is given up, whether it was written is unknown and its sequence is spent. Later
@@ -12,7 +12,7 @@ may wait longer than the request that holds its bytes.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,8 +23,7 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.retry import STALE_LEADER
 from headrace.client.write.batch_writer import WrittenBatch
 from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
-from headrace.gateway.kinesis.record.row import EXPLICIT_HASH_KEY, Row
-from headrace.model.ids import TopicPartition
+from headrace.gateway.kinesis.record.row import EXPLICIT_HASH_KEY, Row, ShardLog
 from headrace.records.column import HEADERS
 from headrace.records.encode import encode
 from headrace.wire.error_code import ErrorCode
@@ -72,6 +71,7 @@ class _Sending:
     time_ms: int
     deadline: float
     not_before: float
+    on_way: bool = True
 
 
 class PutQueue:
@@ -84,10 +84,11 @@ class PutQueue:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[TopicPartition, deque[_Job]] = {}
-        self._sending: dict[TopicPartition, _Sending] = {}
+        self._waiting: dict[ShardLog, deque[_Job]] = {}
+        self._sending: dict[ShardLog, _Sending] = {}
         self._identity = NO_IDENTITY
-        self._sequences: dict[TopicPartition, int] = {}
+        self._is_identified = False
+        self._sequences: dict[ShardLog, int] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -96,9 +97,9 @@ class PutQueue:
     @property
     def needs_identity(self) -> bool:
         """Whether the next `take` should come with a new producer id."""
-        return self._identity == NO_IDENTITY
+        return not self._is_identified
 
-    def add(self, partition: TopicPartition, rows: Sequence[Row]) -> "list[Future[PlacedRows]]":
+    def add(self, partition: ShardLog, rows: Sequence[Row]) -> "list[Future[PlacedRows]]":
         """Add rows; return one future per row. Rows of one batch share a future."""
         futures: list[Future[PlacedRows]] = []
         for job in _jobs(rows):
@@ -107,42 +108,53 @@ class PutQueue:
         return futures
 
     def identify(self, identity: ProducerIdentity) -> None:
-        """Continue with a new producer id."""
+        """Continue with a new producer id, or with `NO_IDENTITY` if the brokers have none."""
         self._identity = identity
+        self._is_identified = True
         self._sequences.clear()
 
-    def seconds_to_wait(self, now: float) -> float | None:
-        """Return when `take` has something: 0 for now, None for not before the next `add`."""
-        moments = [each.not_before for each in self._sending.values()]
-        if any(partition not in self._sending for partition in self._waiting):
-            moments.append(now)
-        return max(0.0, min(moments) - now) if moments else None
+    def waiting(self) -> list[ShardLog]:
+        """Return the partitions that have something to be sent, now or after a pause."""
+        again = [log for log, each in self._sending.items() if not each.on_way]
+        return again + [log for log in self._waiting if log not in self._sending]
 
-    def take(self, now: float, now_ms: int) -> dict[TopicPartition, memoryview]:
-        """Return at most one batch of each partition: those to send again, then new ones."""
-        taken = {
-            partition: each.batch
-            for partition, each in self._sending.items()
-            if each.not_before <= now
-        }
+    def seconds_to_wait(self, now: float) -> float | None:
+        """Return when the next pause ends; None if there is none that has not ended yet."""
+        pauses = [each.not_before - now for each in self._sending.values() if not each.on_way]
+        return min((pause for pause in pauses if pause > 0), default=None)
+
+    def take(
+        self, now: float, now_ms: int, may_go: Callable[[ShardLog], bool] = lambda _: True
+    ) -> dict[ShardLog, memoryview]:
+        """Return at most one batch of each partition: those to send again, then new ones.
+
+        Args:
+            may_go: whether a batch of this partition can be sent now.
+        """
+        taken: dict[ShardLog, memoryview] = {}
+        for log, each in self._sending.items():
+            if not each.on_way and each.not_before <= now and may_go(log):
+                each.on_way = True
+                taken[log] = each.batch
         total = sum(map(len, taken.values()))
-        for partition in list(self._waiting):
+        for log in list(self._waiting):
             if total >= _ROUND_BYTES:
                 break
-            if partition in self._sending:
+            if log in self._sending or not may_go(log):
                 continue
-            jobs = self._take_jobs(partition)
-            batch = self._encode(partition, jobs, now_ms)
-            self._sending[partition] = _Sending(jobs, batch, now_ms, now + RETRY_SECONDS, now)
-            taken[partition] = batch
+            jobs = self._take_jobs(log)
+            batch = self._encode(log, jobs, now_ms)
+            self._sending[log] = _Sending(jobs, batch, now_ms, now + RETRY_SECONDS, now)
+            taken[log] = batch
             total += len(batch)
         return taken
 
-    def finish(
-        self, partition: TopicPartition, outcome: WrittenBatch | ClientError, now: float
-    ) -> None:
+    def finish(self, partition: ShardLog, outcome: WrittenBatch | ClientError, now: float) -> None:
         """Note what became of a batch that `take` returned."""
-        sending = self._sending[partition]
+        sending = self._sending.get(partition)
+        if sending is None:  # `fail_all` has given it up
+            return
+        sending.on_way = False
         if not isinstance(outcome, ClientError):
             del self._sending[partition]
             offset = outcome.base_offset
@@ -155,7 +167,7 @@ class PutQueue:
             sending.not_before = now + PAUSE_SECONDS
         else:
             del self._sending[partition]
-            self._identity = NO_IDENTITY
+            self._is_identified = False
             for job in (*sending.jobs, *self._waiting.pop(partition, ())):
                 job.placed.set_exception(outcome)
 
@@ -165,10 +177,11 @@ class PutQueue:
         jobs += [job for each in self._sending.values() for job in each.jobs]
         self._waiting.clear()
         self._sending.clear()
+        self._is_identified = False  # batches may be on their way
         for job in jobs:
             job.placed.set_exception(error)
 
-    def _take_jobs(self, partition: TopicPartition) -> list[_Job]:
+    def _take_jobs(self, partition: ShardLog) -> list[_Job]:
         """Take jobs for one batch. A partition that has more goes last next time."""
         queue = self._waiting.pop(partition)
         jobs = [queue.popleft()]
@@ -180,7 +193,7 @@ class PutQueue:
             self._waiting[partition] = queue
         return jobs
 
-    def _encode(self, partition: TopicPartition, jobs: list[_Job], now_ms: int) -> memoryview:
+    def _encode(self, partition: ShardLog, jobs: list[_Job], now_ms: int) -> memoryview:
         rows = [row for job in jobs for row in job.rows]
         columns: dict[str, list[Any]] = {
             "key": [row.key for row in rows],

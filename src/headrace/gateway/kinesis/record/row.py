@@ -1,11 +1,25 @@
 """A record between the API and the log."""
 
 from typing import Final, NamedTuple
+from uuid import UUID
+
+from headrace.model.ids import TopicPartition
 
 EXPLICIT_HASH_KEY: Final = "kinesis.explicit-hash-key"
 """The header that holds an explicit hash key, in decimal."""
 
 _OVERHEAD_BYTES: Final = 64
+
+
+class ShardLog(NamedTuple):
+    """The partition that holds a shard's records, of this topic and no other one of its name.
+
+    Attributes:
+        topic_id: None for a plain topic, and on brokers without topic ids.
+    """
+
+    partition: TopicPartition
+    topic_id: UUID | None = None
 
 
 class Row(NamedTuple):

@@ -70,15 +70,17 @@ class ShardReader:
         last: int | None,
         most_rows: int,
         wait_ms: int = 0,
+        most_bytes: int = MOST_BYTES,
     ) -> ReadRows:
         """Read rows from `offset` on, up to and without `last`.
 
-        Records that were deleted by retention are skipped.
+        Records that were deleted by retention are skipped. A first row above `most_bytes` is read
+        all the same.
 
         Raises:
             ClientError: the leader cannot be reached, or refuses.
         """
-        wanted = min(MOST_BYTES, max(_LEAST_FETCH_BYTES, most_rows * _EXPECTED_RECORD_BYTES))
+        wanted = min(most_bytes, max(_LEAST_FETCH_BYTES, most_rows * _EXPECTED_RECORD_BYTES))
         reader = BatchReader(
             self.pool, {partition: offset}, read_committed=True, partition_max_bytes=wanted
         )
@@ -101,7 +103,7 @@ class ShardReader:
                     columns=["offset", "timestamp", "key", "value"],
                     max_inflated_bytes=64 << 20,
                 )
-                rows, all_taken = _rows(decoded.columns, most_rows)
+                rows, all_taken = _rows(decoded.columns, most_rows, most_bytes)
                 if rows or decoded.next_offset >= fetched.end or not fetched.data:
                     next_offset = max(offset, decoded.next_offset)
                     if not all_taken:
@@ -132,7 +134,7 @@ class ShardReader:
         return self.offset_at(partition, EARLIEST)
 
 
-def _rows(columns: pa.RecordBatch, most_rows: int) -> tuple[list[StoredRow], bool]:
+def _rows(columns: pa.RecordBatch, most_rows: int, most_bytes: int) -> tuple[list[StoredRow], bool]:
     """Return rows up to both limits, and whether these are all. The first one always fits."""
     offsets = columns.column("offset").to_pylist()
     times = columns.column("timestamp").cast(pa.int64()).to_pylist()
@@ -144,7 +146,7 @@ def _rows(columns: pa.RecordBatch, most_rows: int) -> tuple[list[StoredRow], boo
             return rows, False
         key, value = keys[at].as_py(), values[at].as_py() or b""
         size += len(key or b"") + len(value)
-        if rows and size > MOST_BYTES:
+        if rows and size > most_bytes:
             return rows, False
         rows.append(StoredRow(offset, time_ms, key, value))
     return rows, True

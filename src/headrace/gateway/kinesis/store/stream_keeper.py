@@ -220,7 +220,7 @@ def _create(pool: ConnectionPool, stream: StreamState) -> Finish:
     if error is not None and error.code in _MAY_PASS:
         raise error
     if error is None or error.code is ErrorCode.topic_already_exists:
-        created = _own_topic(pool, stream)
+        created = _topic(pool, stream.name) if error is None else _own_topic(pool, stream)
         if created is not None:
             topic_id = "" if created.topic_id is None else created.topic_id.hex
             return lambda known: known.changed(status=StreamStatus.ACTIVE, topic_id=topic_id)
@@ -241,7 +241,10 @@ def _own_topic(pool: ConnectionPool, stream: StreamState) -> TopicMetadata | Non
         raise found
     configs = {each.name: each.value for each in found}
     same = topic_configs(stream).items() <= configs.items()
-    return topic if same and len(topic.partitions) == stream.partition_count else None
+    if same and len(topic.partitions) == stream.partition_count:
+        return topic
+    log.warning("kinesis_topic_of_others", topic=stream.name)
+    return None
 
 
 def _delete(pool: ConnectionPool, stream: StreamState) -> Finish:

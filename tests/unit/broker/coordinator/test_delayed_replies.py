@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.broker.coordinator.safe_replies import SafeReplies
+from headrace.broker.coordinator.delayed_replies import DelayedReplies
 from headrace.groups.effect import Delivery, GroupEffects
 from headrace.groups.error import GroupError
 from headrace.groups.request import GroupReply
+from headrace.model.error import InvalidArgument
 
 
 class ManualLoop:
@@ -69,10 +70,12 @@ class Shard:
         self.waits: dict[int, Wait] = {}
         self.answers: list[tuple[object, GroupError | None]] = []
         self.failures = 0
-        self.replies = SafeReplies(
+        self.safe_offset = 0
+        self.replies = DelayedReplies(
             self.loop,  # type: ignore[arg-type]
             5.0,
             self._when_safe,  # type: ignore[arg-type]
+            lambda: self.safe_offset,
             self._release,
             self._failed,
         )
@@ -168,10 +171,11 @@ def test_it_works_with_a_real_loop() -> None:
     async def main() -> list[GroupError | None]:
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[GroupError | None] = loop.create_future()
-        replies = SafeReplies(
+        replies = DelayedReplies(
             loop,
             0.01,
             lambda end: loop.create_future(),
+            lambda: 0,
             lambda effects: answered.set_result(effects.replies[0].reply.error),
             lambda: None,
         )
@@ -179,3 +183,33 @@ def test_it_works_with_a_real_loop() -> None:
         return [await answered]
 
     assert asyncio.run(main()) == [GroupError.COORDINATOR_NOT_AVAILABLE]
+
+
+def test_what_one_wait_made_safe_beyond_its_end_needs_no_other(shard: Shard) -> None:
+    for end in range(5, 105):
+        shard.add(f"at {end}", end)
+    shard.safe_offset = 104
+
+    shard.end(5)
+
+    assert len(shard.answers) == 100
+    assert shard.waits == {}
+
+
+def test_a_reply_to_a_shard_that_was_given_up_does_not_wait(shard: Shard) -> None:
+    shard.replies.close()
+    shard.add("a", 5)
+    assert shard.answers == [("a", GroupError.NOT_COORDINATOR)]
+    assert (shard.waits, shard.loop.timers) == ({}, [])
+
+
+def test_a_broker_that_stops_answers_what_it_cannot_wait_for(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(end: int) -> Wait:
+        raise InvalidArgument("closed")
+
+    monkeypatch.setattr(shard.replies, "_when_safe", refuse)
+    shard.add("a", 5)
+    assert shard.answers == [("a", GroupError.NOT_COORDINATOR)]
+    assert shard.loop.timers == []

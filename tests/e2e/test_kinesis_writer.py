@@ -1,0 +1,50 @@
+"""Records go to the topic that they were put for, not to a later one of its name."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.error import BrokerError
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.offset_lookup import LATEST, FoundOffset, list_offsets
+from headrace.client.settings import ClientSettings
+from headrace.gateway.kinesis.record import put_queue
+from headrace.gateway.kinesis.record.row import Row, ShardLog
+from headrace.gateway.kinesis.record.shard_writer import ShardWriter
+from headrace.model.ids import TopicPartition
+from testkit.process.broker_process import BrokerProcess
+
+
+@pytest.fixture
+def pool(broker: BrokerProcess) -> Iterator[ConnectionPool]:
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": broker.address})) as pool:
+        yield pool
+
+
+def create(pool: ConnectionPool, topic: str) -> ShardLog:
+    assert Admin(pool).create_topics([NewTopic(topic, 1)])[topic] is None
+    return ShardLog(TopicPartition(topic, 0), pool.metadata([topic]).topics[topic].topic_id)
+
+
+@pytest.mark.parametrize("knows_leader", [True, False])
+def test_no_record_for_a_deleted_topic_comes_into_the_next_one_of_its_name(
+    pool: ConnectionPool, topic: str, knows_leader: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(put_queue, "RETRY_SECONDS", 1.0)
+    row = Row(b"k", b"v")
+    old = create(pool, topic)
+    writer = ShardWriter(pool.settings)
+    writer.start()
+    try:
+        if knows_leader:
+            assert writer.put(old, [row])[0].result(20).base_offset == 0
+        assert Admin(pool).delete_topics([topic])[topic] is None
+        new = create(pool, topic)
+        with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_ID"):
+            writer.put(old, [row])[0].result(20)
+        end = list_offsets(pool, {new.partition: LATEST})[new.partition]
+        assert isinstance(end, FoundOffset) and end.offset == 0, "no ghost"
+        assert writer.put(new, [row])[0].result(20).base_offset == 0
+    finally:
+        writer.stop()
