@@ -80,6 +80,16 @@ def kinesis(
     limits: Annotated[
         bool, typer.Option("--limits/--no-limits", help="Apply the service's limits per shard.")
     ] = True,
+    most_shards: Annotated[
+        int,
+        typer.Option(
+            "--on-demand-shards",
+            metavar="N",
+            min=4,
+            max=1000,
+            help="The most of an on-demand stream.",
+        ),
+    ] = 200,
     metrics: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="Serve shard-level metrics to Prometheus here."),
@@ -96,6 +106,7 @@ def kinesis(
         from headrace.gateway.kinesis.access.access_keys import read_access_keys
         from headrace.gateway.kinesis.encryption.key_file import read_master_keys
         from headrace.gateway.kinesis.identity.account import Account
+        from headrace.gateway.kinesis.limit.demand import ScalingRule
         from headrace.gateway.kinesis.server import KinesisServer
         from headrace.gateway.kinesis.settings import KinesisSettings
     except ModuleNotFoundError as error:
@@ -120,6 +131,7 @@ def kinesis(
             master_keys={} if encryption_keys is None else read_master_keys(encryption_keys),
             expose=tuple(expose or ()),
             limits=limits,
+            scaling=ScalingRule(most_shards=most_shards),
             metrics=None if metrics is None else parse_listen_address(metrics, "--metrics"),
             certificate=tls_certificate,
             certificate_key=tls_key,
