@@ -257,6 +257,9 @@ class FastLeaderFetch:
         response.add_done_callback(self._done)
         loop = self._broker.loop
         self._deadline = loop.time() + max_wait_ms / 1000
+        if self._timer is not None and self._timer.when() > self._deadline:
+            self._timer.cancel()
+            self._timer = None
         if self._timer is None:
             self._timer = loop.call_at(self._deadline, self._watch)
         return response

@@ -30,18 +30,31 @@ class ManualLoop:
     def time(self) -> float:
         return self.now
 
-    def call_at(self, when: float, callback: Callable[[], object]) -> "ManualLoop":
+    def call_at(self, when: float, callback: Callable[[], object]) -> "ManualTimer":
+        timer = ManualTimer(self, when, callback)
         self.timers.append((when, callback))
-        return self
-
-    def cancel(self) -> None:
-        self.cancelled += 1
+        return timer
 
     def fire(self) -> None:
         """Let the time of the only timer come."""
         [(self.now, callback)] = self.timers
         self.timers.clear()
         callback()
+
+
+class ManualTimer:
+    """What `ManualLoop.call_at` returns."""
+
+    def __init__(self, loop: ManualLoop, when: float, callback: Callable[[], object]) -> None:
+        self._loop = loop
+        self._timer = when, callback
+
+    def when(self) -> float:
+        return self._timer[0]
+
+    def cancel(self) -> None:
+        self._loop.cancelled += 1
+        self._loop.timers.remove(self._timer)
 
 
 def manual_loop(follower: FetchingFollower) -> ManualLoop:
@@ -107,6 +120,24 @@ def test_one_timer_serves_the_fetches_that_wait_one_after_the_other(tmp_path: Pa
     run(tmp_path, scenario)
 
 
+def test_a_fetch_that_waits_less_than_the_one_before_is_not_late(tmp_path: Path) -> None:
+    async def scenario(follower: FetchingFollower, _: ManualClock) -> None:
+        follower.get_in_step()
+        loop = manual_loop(follower)
+        first = wait(follower)
+        follower.append(0)
+        await turns()
+        follower.append_response(first)
+        follower.append(0)
+        follower.append_response(follower.ask_handler(follower.frame(wait_ms=10)))
+
+        wait(follower, wait_ms=10)
+        assert [when for when, _ in loop.timers] == [100.01]
+        assert loop.cancelled == 1
+
+    run(tmp_path, scenario)
+
+
 def test_a_timer_that_finds_no_fetch_is_over_and_the_next_fetch_sets_another(
     tmp_path: Path,
 ) -> None:
@@ -143,8 +174,7 @@ def test_a_follower_that_is_gone_leaves_no_timer_and_may_come_back(tmp_path: Pat
 
         follower.fast_path.close()
         follower.fast_path.close()
-        assert loop.cancelled == 1
-        loop.timers.clear()
+        assert (loop.cancelled, loop.timers) == (1, [])
         frame = follower.frame()
         assert follower.fast_path.serve(frame) is None
 
