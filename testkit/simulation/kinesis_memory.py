@@ -14,7 +14,7 @@ from headrace.client.read.offset_lookup import EARLIEST, LATEST
 from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.identity.seal import Seal
 from headrace.gateway.kinesis.record.put_queue import PlacedRows
-from headrace.gateway.kinesis.record.row import Row, StoredRow
+from headrace.gateway.kinesis.record.row import Row, ShardLog, StoredRow
 from headrace.gateway.kinesis.record.shard_reader import ReadRows
 from headrace.gateway.kinesis.service import KinesisService
 from headrace.gateway.kinesis.settings import KinesisSettings
@@ -32,8 +32,8 @@ class MemoryLog:
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, list[StoredRow]] = {}
 
-    def put(self, partition: TopicPartition, rows: Sequence[Row]) -> "list[Future[PlacedRows]]":
-        log = self.partitions.setdefault(partition, [])
+    def put(self, place: ShardLog, rows: Sequence[Row]) -> "list[Future[PlacedRows]]":
+        log = self.partitions.setdefault(place.partition, [])
         placed: Future[PlacedRows] = Future()
         now_ms = time.time_ns() // 1_000_000
         placed.set_result(PlacedRows(len(log), now_ms))

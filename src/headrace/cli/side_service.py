@@ -12,6 +12,7 @@ from typing import Final
 from headrace.cli.supervised_child import SupervisedChild
 from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.model.error import ConfigError
+from headrace.telemetry.browser_guard import is_loopback_address
 
 _ANNOUNCEMENTS: Final = {"console": "The console is at", "kinesis": "The Kinesis API is at"}
 _NEEDED: Final = {"console": ("uvicorn", "starlette"), "kinesis": ("uvicorn", "botocore")}
@@ -41,6 +42,15 @@ class SideService:
         return SupervisedChild(self.name, command, _ANNOUNCEMENTS[self.name])
 
 
+def _check_listener(name: str, listen: str) -> None:
+    host = parse_listen_address(listen, f"{name}.listeners").host
+    if not is_loopback_address(host):
+        raise ConfigError(
+            f"{name}.listeners={listen} would let everyone in who reaches this machine: start "
+            f"headrace {name} by itself, with a login"
+        )
+
+
 def side_services(
     wishes: Sequence[str] | None, texts: MutableMapping[str, str]
 ) -> list[SideService]:
@@ -68,7 +78,7 @@ def side_services(
         if listen is not None and name not in names:
             raise ConfigError(f"{name}.listeners needs --with {name}")
         if listen is not None:
-            parse_listen_address(listen, f"{name}.listeners")
+            _check_listener(name, listen)
         services.append(SideService(name, listen))
     other = next((each for each in texts if each.startswith(tuple(f"{n}." for n in names))), None)
     if other is not None:

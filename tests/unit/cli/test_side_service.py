@@ -35,3 +35,15 @@ def test_what_is_not_known_is_refused_by_name(
     with pytest.raises(ConfigError) as error:
         side_services(wishes, texts)
     assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:4567", "192.0.2.1:4567", "example.com:4567"])
+def test_a_service_without_a_login_listens_on_this_machine_alone(listen: str) -> None:
+    with pytest.raises(ConfigError, match="would let everyone in"):
+        side_services(["kinesis"], {"kinesis.listeners": listen})
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:4567", "localhost:0", "[::1]:4567"])
+def test_any_loopback_address_will_do(listen: str) -> None:
+    (service,) = side_services(["kinesis"], {"kinesis.listeners": listen})
+    assert service.listen == listen

@@ -3,7 +3,8 @@
 Rule 1: operations that touch no stream, such as CreateStream, are for the own account.
 Rule 2: the own account may always read and change policies: else one could lock everyone out.
 Rule 3: an iterator was given out by GetShardIterator, perhaps under another policy. So GetRecords
-looks at the stream in it as well.
+is decided by the stream in it, and so is ListShards by the one in its token.
+Rule 4: the policy of a consumer speaks of that consumer alone. It allows nothing of its stream.
 """
 
 from http import HTTPStatus
@@ -17,6 +18,14 @@ from headrace.gateway.kinesis.identity.shard_iterator import ShardIterator
 from headrace.gateway.kinesis.service import KinesisService, Request
 
 _POLICIES: Final = frozenset({"PutResourcePolicy", "GetResourcePolicy", "DeleteResourcePolicy"})
+_OF_CONSUMERS: Final = _POLICIES | {
+    "DescribeStreamConsumer",
+    "SubscribeToShard",
+    "DeregisterStreamConsumer",
+    "ListTagsForResource",
+    "TagResource",
+    "UntagResource",
+}
 
 
 def authorize(
@@ -35,6 +44,8 @@ def authorize(
     if operation in _POLICIES and principal.account == own:
         return
     policies = _policies(service, operation, request)
+    if operation not in _OF_CONSUMERS:
+        policies = policies[:1]
     if not is_allowed(principal, own, f"kinesis:{operation}", policies):
         resource = policies[0][0] if policies else "*"
         raise ServiceError(
@@ -68,6 +79,13 @@ def _named(
     service: KinesisService, operation: str, request: Request
 ) -> tuple[str | None, str | None]:
     """Return the names of the stream and of the consumer that a request touches."""
+    now_ms = service.now_ms()
+    if operation == "GetRecords":
+        text = request["ShardIterator"]
+        return ShardIterator.opened(text, service.store.seal, now_ms).stream, None
+    if operation == "ListShards" and "NextToken" in request:
+        token = read_token(service.store.seal, operation, request["NextToken"], now_ms)
+        return token["stream"], None
     consumer: str | None = request.get("ConsumerName")
     for member in ("ConsumerARN", "ResourceARN", "StreamARN"):
         arn = request.get(member, "")
@@ -78,11 +96,4 @@ def _named(
             return stream_of_arn(arn), consumer
     if "StreamName" in request:
         return request["StreamName"], consumer
-    now_ms = service.now_ms()
-    if operation == "GetRecords":
-        text = request["ShardIterator"]
-        return ShardIterator.opened(text, service.store.seal, now_ms).stream, None
-    if operation == "ListShards" and "NextToken" in request:
-        token = read_token(service.store.seal, operation, request["NextToken"], now_ms)
-        return token["stream"], None
     return None, None

@@ -119,10 +119,11 @@ class KinesisService:
             ServiceError: there is none, or two that differ.
         """
         names = [request["StreamName"]] if "StreamName" in request else []
-        for member in ("StreamARN", "ResourceARN"):
-            arn = request.get(member)
-            if arn is not None:
-                names.append(stream_of_arn(arn) or _consumer_stream(arn))
+        if "StreamARN" in request:
+            names.append(_stream_in(request["StreamARN"]))
+        if "ResourceARN" in request:
+            arn = request["ResourceARN"]
+            names.append(stream_of_arn(arn) or _consumer_stream(arn))
         if not names:
             raise invalid_argument("Either StreamName or StreamARN must be provided.")
         if len(set(names)) > 1:
@@ -188,6 +189,13 @@ class KinesisService:
         changed = self.keeper.change(name, known)
         assert changed is not None
         return changed
+
+
+def _stream_in(arn: str) -> str:
+    found = stream_of_arn(arn)
+    if found is None:
+        raise invalid_argument(f"{arn[:200]} is no ARN of a stream.")
+    return found
 
 
 def _consumer_stream(arn: str) -> str:

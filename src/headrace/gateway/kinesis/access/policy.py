@@ -67,6 +67,18 @@ class Policy:
         return True if found else None
 
 
+def check_policy(text: str, resource: str) -> None:
+    """Check a policy that is to be put to a resource.
+
+    Raises:
+        ServiceError: it is no policy, uses what is not supported, or has a statement that speaks
+            of other resources: such a denial would protect nothing.
+    """
+    for statement in read_policy(text).statements:
+        if not any(each.fullmatch(resource) for each in statement.resources):
+            raise _wrong(f"a Statement does not speak of {resource}")
+
+
 @lru_cache(maxsize=1024)
 def read_policy(text: str) -> Policy:
     """Read a policy.
@@ -77,7 +89,7 @@ def read_policy(text: str) -> Policy:
     if len(text) > MOST_CHARACTERS:
         raise _wrong(f"it has more than {MOST_CHARACTERS} characters")
     try:
-        raw = json.loads(text)
+        raw = json.loads(text, object_pairs_hook=_members)
     except (ValueError, RecursionError):
         raise _wrong("it is no JSON") from None
     if not isinstance(raw, dict):
@@ -146,6 +158,8 @@ def _principals(raw: Any) -> tuple[str, ...]:
     else:
         raise _wrong("Principal must be * or have AWS only")
     for each in names:
+        if each != "*" and ("*" in each or "?" in each):
+            raise _wrong(f"Principal {each[:200]} has a wildcard: write * alone, or an account")
         if each != "*" and not _ACCOUNT.fullmatch(each) and not _ARN_ACCOUNT.fullmatch(each):
             raise _wrong(f"Principal {each[:200]} is neither an account nor the ARN of a user")
     return names
@@ -169,6 +183,14 @@ def _pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     """Return the pattern of a text in which `*` stands for any characters and `?` for one."""
     # `translate` writes patterns that take no exponential time; brackets have no meaning here.
     return re.compile(translate(text.replace("[", "[[]")), flags)
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; of a member that comes twice, readers would not see the same one."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise _wrong("a member comes twice")
+    return members
 
 
 def _refuse_unknown(raw: dict[str, Any], known: set[str]) -> None:

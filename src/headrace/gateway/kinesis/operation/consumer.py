@@ -64,7 +64,8 @@ def deregister_consumer(service: KinesisService, request: Request) -> Response:
     stream, consumer = named_consumer(service, request)
 
     def step(known: StreamState) -> StreamState:
-        left = tuple(each for each in known.consumers if each != consumer)
+        gone = (consumer.name, consumer.created_ms)
+        left = tuple(each for each in known.consumers if (each.name, each.created_ms) != gone)
         return known.changed(consumers=left)
 
     service.change({"StreamName": stream.name}, step)

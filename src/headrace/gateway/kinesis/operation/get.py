@@ -119,6 +119,8 @@ def _offset_of(
 
 def get_records(service: KinesisService, request: Request) -> Steps:
     position = ShardIterator.opened(request["ShardIterator"], service.store.seal, service.now_ms())
+    if "StreamARN" in request and service.stream_name(request) != position.stream:
+        raise invalid_argument("The ShardIterator is not of the stream of StreamARN.")
     stream = service.served_stream({"StreamName": position.stream})
     if stream.created_ms != position.stream_created_ms:
         raise service.no_stream(stream.name)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from headrace.gateway.kinesis.access.policy import read_policy
+from headrace.gateway.kinesis.access.policy import check_policy
 from headrace.gateway.kinesis.error import ServiceError, invalid_argument, not_found
 from headrace.gateway.kinesis.identity.account import consumer_of_arn
 from headrace.gateway.kinesis.operation.consumer import named_consumer
@@ -12,9 +12,19 @@ from headrace.gateway.kinesis.stream.stream_state import StreamState
 
 def put_resource_policy(service: KinesisService, request: Request) -> Response:
     text = request["Policy"]
-    read_policy(text)
+    check_policy(text, _resource(service, request))
     _change(service, request, text)
     return {}
+
+
+def _resource(service: KinesisService, request: Request) -> str:
+    """Return the ARN of what a request names, as `authorize` compares it."""
+    arn = request["ResourceARN"]
+    _refuse_channel(arn)
+    if consumer_of_arn(arn) is None:
+        return service.account.stream_arn(service.stream(request).name)
+    stream, consumer = named_consumer(service, {"ConsumerARN": arn})
+    return service.account.consumer_arn(stream.name, consumer.name, consumer.created_ms // 1000)
 
 
 def get_resource_policy(service: KinesisService, request: Request) -> Response:
