@@ -42,6 +42,7 @@ from headrace.gateway.kinesis.request_body import (
     MOST_BODY_BYTES,
     Disconnected,
     Refused,
+    busy,
     read_body,
 )
 from headrace.gateway.kinesis.service import KinesisService
@@ -54,6 +55,7 @@ from headrace.telemetry.browser_guard import from_other_site, is_loopback_name
 log = structlog.get_logger()
 
 _BUDGET_BYTES: Final = 128 << 20
+_BUDGET_SECONDS: Final = 10.0
 _LARGEST_RESPONSE: Final = 15 << 20
 _RESPONSE_BYTES: Final = 9 * _LARGEST_RESPONSE
 _CHUNK_BYTES: Final = 512 << 10
@@ -167,7 +169,7 @@ class KinesisApp:
             workers = self._puts
         elif operation in READS:
             workers = self._reads
-            await response_share.take(_LARGEST_RESPONSE)
+            await _taken(response_share, _LARGEST_RESPONSE)
         else:
             workers = self._control
         request = SignedRequest(
@@ -184,7 +186,7 @@ class KinesisApp:
             reserved = response_share.taken
             response_share.give_back()
             await self._waiter.wait(served)
-            await response_share.take(reserved)
+            await _taken(response_share, reserved)
         return served
 
     def _steps(self, operation: str, request: SignedRequest) -> "Steps":
@@ -236,6 +238,14 @@ class _Headers:
 
     def get(self, name: str, default: str = "", /) -> str:
         return self._headers.get(name.lower(), default)
+
+
+async def _taken(share: Share, size: int) -> None:
+    """Take bytes for a response; readers that are slow must not make all others wait for ever."""
+    try:
+        await asyncio.wait_for(share.take(size), _BUDGET_SECONDS)
+    except TimeoutError:
+        raise busy() from None
 
 
 def _refuse_pages(headers: dict[str, str]) -> None:

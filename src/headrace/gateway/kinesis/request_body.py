@@ -73,7 +73,7 @@ async def read_body(
             async with asyncio.timeout(BODY_SECONDS):
                 await share.take(len(chunk))
         except TimeoutError:
-            raise Refused(_busy()) from None
+            raise Refused(busy()) from None
         began += loop.time() - held_from  # the client did not make itself wait
         chunks.append(chunk)
         if not message.get("more_body"):
@@ -113,7 +113,7 @@ def _too_slow() -> ServiceError:
     )
 
 
-def _busy() -> ServiceError:
+def busy() -> ServiceError:
     return ServiceError(
         "ServiceUnavailableException",
         "The gateway has more requests than it can hold.",

@@ -12,9 +12,7 @@ from typing import Final
 
 import structlog
 
-from headrace.client.error import ClientError
 from headrace.client.read.offset_lookup import LATEST
-from headrace.gateway.kinesis.error import ServiceError
 from headrace.gateway.kinesis.limit.demand import Demand, ScalingRule
 from headrace.gateway.kinesis.record.shard_reader import ShardReader
 from headrace.gateway.kinesis.store.stream_keeper import StreamKeeper
@@ -62,8 +60,8 @@ class Scaler:
             for stream in streams:
                 try:
                     self.look(stream)
-                except (ClientError, ServiceError) as error:  # the next look tries again
-                    log.warning("kinesis_stream_not_scaled", stream=stream.name, error=str(error))
+                except Exception as error:  # noqa: BLE001 - the next look tries again
+                    log.warning("kinesis_stream_not_scaled", stream=stream.name, error=repr(error))
 
     def look(self, stream: StreamState) -> None:
         """Announce another number of shards for a stream if it needs one.

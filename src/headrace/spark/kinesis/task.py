@@ -43,7 +43,7 @@ class RangePartition(InputPartition):
 
 
 class ShardPartition(InputPartition):
-    """All records of a shard after a position that came before a time."""
+    """All records of a shard after a position, up to a page whose records all came after a time."""
 
     def __init__(self, shard: str, start: Position, until_ms: int) -> None:
         super().__init__(None)
@@ -116,7 +116,7 @@ class KinesisTask:
                 yield wanted
             if wanted and int(wanted[-1]["SequenceNumber"]) == last:
                 return
-            if len(wanted) < len(page):
+            if len(wanted) < len(page) or (not page and cursor.is_at_end):
                 break
         if last is not None:
             self._report_loss(
@@ -130,10 +130,13 @@ class KinesisTask:
         cursor = self._cursor(partition.shard, partition.start, service)
         while cursor.position != SHARD_END:
             page = self._page(cursor)
-            wanted = [each for each in page if _time_ms(each) < partition.until_ms]
-            if wanted:
-                yield wanted
-            if len(wanted) < len(page) or cursor.is_at_end:
+            is_late = all(_time_ms(each) >= partition.until_ms for each in page)
+            if page and is_late:
+                return
+            # Whole pages: a time may be the producer's own, and one from the future ends nothing.
+            if page:
+                yield page
+            if cursor.is_at_end:
                 return
 
     def _page(self, cursor: ShardCursor) -> list[Mapping[str, Any]]:

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from headrace.gateway.kinesis.error import invalid_argument, validation
+from headrace.client.error import ClientError
+from headrace.gateway.kinesis.error import cluster_failure, invalid_argument, validation
 from headrace.gateway.kinesis.identity.page_token import read_token, write_token
 from headrace.gateway.kinesis.operation.stream import shard_fields
 from headrace.gateway.kinesis.service import KinesisService, Request, Response
@@ -12,6 +13,7 @@ from headrace.gateway.kinesis.stream.shard_filter import filtered_shards
 from headrace.gateway.kinesis.stream.stream_state import StreamMode, StreamState, StreamStatus
 
 _PER_PAGE: Final = 1000
+_REFRESH_SECONDS: Final = 5.0
 
 
 def list_shards(service: KinesisService, request: Request) -> Response:
@@ -28,6 +30,9 @@ def list_shards(service: KinesisService, request: Request) -> Response:
         shards = [stream.shard(number) for number in content["shards"]]
         found = [each for each in shards if each is not None]
     else:
+        # A consumer drops the positions of shards that it does not find here.
+        if not service.store.tail.refresh(_REFRESH_SECONDS):
+            raise cluster_failure("The shards cannot be listed", ClientError("no confirmed view"))
         stream = service.served_stream(request)
         _check_creation(service, request, stream)
         start = request.get("ExclusiveStartShardId")

@@ -84,6 +84,7 @@ class ShardReader:
         reader = BatchReader(
             self.pool, {partition: offset}, read_committed=True, partition_max_bytes=wanted
         )
+        begin, end = offset, offset
         for _ in range(_TRIES):
             for fetched in reader.poll(wait_ms):
                 error = fetched.error
@@ -113,8 +114,11 @@ class ShardReader:
                     return ReadRows(rows, next_offset, fetched.end)
                 # Only markers and aborted records: look behind them.
                 offset = reader.positions[partition] = max(offset, decoded.next_offset)
+                end = fetched.end
                 if last is not None and offset >= last:
                     return ReadRows([], last, fetched.end)
+        if offset > begin:  # a long row of aborted records: the next read goes on behind them
+            return ReadRows([], offset, end)
         raise ClientError(f"{partition} cannot be read at offset {offset}")
 
     def offset_at(self, partition: TopicPartition, time_ms: int) -> int:
