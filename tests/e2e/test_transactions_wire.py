@@ -1,5 +1,7 @@
 """Every version of every transaction request, as a client of that age would send it."""
 
+import os
+import signal
 import time
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 from headrace.testing.readiness import wait_until
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
+from testkit.process.broker_process import BrokerProcess
 from testkit.process.wire_client import WireClient, versions
 from testkit.sample.batch import sample_batch
 
@@ -601,6 +604,33 @@ def test_a_marker_of_the_transaction_before_does_not_end_the_next(
     assert stable_end(transaction.client, created) == 0
     assert mark(1) == NONE
     assert stable_end(transaction.client, created) == 2
+
+
+def test_a_marker_whose_sender_has_gone_does_not_end_the_next_transaction(
+    broker: BrokerProcess, transaction: Transaction, created: str
+) -> None:
+    """A broker that slept finds it in a socket, after its coordinator has tried another way."""
+    transaction.init()
+    transaction.produce(12, created)
+    marker = {
+        "producer_id": transaction.id,
+        "producer_epoch": transaction.epoch,
+        "transaction_result": False,
+        "topics": [{"name": created, "partition_indexes": [0]}],
+        "coordinator_epoch": 5,
+        "transaction_version": 0,
+    }
+    with WireClient(broker.address) as late:
+        late.ask(ApiKey.API_VERSIONS, 0, {})  # it is accepted
+        os.kill(broker.pid, signal.SIGSTOP)
+        try:
+            late.send(ApiKey.WRITE_TXN_MARKERS, 1, {"markers": [marker]})
+            late.close()
+        finally:
+            os.kill(broker.pid, signal.SIGCONT)
+
+    transaction.client.ask(ApiKey.API_VERSIONS, 0, {})  # served after what came before
+    assert stable_end(transaction.client, created) == 0
 
 
 def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_fenced(

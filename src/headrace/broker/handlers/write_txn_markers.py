@@ -23,6 +23,11 @@ API = ApiKey.WRITE_TXN_MARKERS
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(WriteTxnMarkersRequest)
+    if call.connection.is_abandoned:
+        # A coordinator that hears nothing closes the connection, and sends its markers again over
+        # another one. What it sent first may come late, out of a buffer: its transaction has ended
+        # since, and the next one of the classic protocol has the same epoch.
+        return {"markers": []}
     # Kafka asked for CLUSTER_ACTION alone before KIP-1123; administrators have ALTER.
     allowed = broker.guard.may_on_cluster(call, Operation.ALTER) or broker.guard.may_on_cluster(
         call, Operation.CLUSTER_ACTION

@@ -160,6 +160,15 @@ class Connection:
         self._closed = False
         self._poller.watch(self._fd, READ, self._on_ready)
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the client has closed its side: it waits for no answer any more."""
+        if self._sock.fileno() < 0:
+            return True
+        asked = select.poll()
+        asked.register(self._sock, select.POLLRDHUP)
+        return bool(asked.poll(0))
+
     def _make_outbox(self) -> Outbox:
         return Outbox(self._sock, self._loop, self._on_writable)
 
