@@ -32,7 +32,7 @@ class AgentProcess(ChildProcess):
         Raises:
             ServerFailed: with the last lines of its log.
         """
-        self.log_file.write_bytes(b"")
+        self._begin_log()
         self._launch(
             [
                 *(sys.executable, "-m", "headrace.cli.main"),

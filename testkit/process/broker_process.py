@@ -51,7 +51,7 @@ class BrokerProcess(ServerProcess):
             settings += ["--listen", f"{self.HOST}:{self._port}"]
         if "log.dirs" not in self.settings:
             settings += ["--data", str(self.data)]
-        self.log_file.write_bytes(b"")
+        self._begin_log()
         self._serve([sys.executable, "-m", "headrace.cli.main", "up", *settings])
 
     def _find_port(self) -> bool:

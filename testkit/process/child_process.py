@@ -75,6 +75,25 @@ class ChildProcess(KilledAtExit):
         return self.log_file.read_text(errors="replace")
 
     @property
+    def whole_log(self) -> str:
+        """What it wrote since its first start; `log` has the present one alone."""
+        earlier = (
+            self._earlier_log.read_text(errors="replace") if self._earlier_log.exists() else ""
+        )
+        return earlier + self.log
+
+    @property
+    def _earlier_log(self) -> Path:
+        return self.log_file.with_name(f"{self.log_file.name}.earlier")
+
+    def _begin_log(self) -> None:
+        """Begin a new log for a new start, and keep the lines of the one before."""
+        if self.log_file.exists():
+            with self._earlier_log.open("ab") as kept:
+                kept.write(self.log_file.read_bytes())
+        self.log_file.write_bytes(b"")
+
+    @property
     def pid(self) -> int:
         return self._running().pid
 

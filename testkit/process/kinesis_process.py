@@ -37,7 +37,7 @@ class KinesisProcess(ChildProcess):
         Raises:
             ServerFailed: with the last lines of its log.
         """
-        self.log_file.write_bytes(b"")
+        self._begin_log()
         self._launch(
             [sys.executable, "-m", "headrace.cli.main", "kinesis", *self._arguments],
             lambda: _URL.search(self.log) is not None,
