@@ -606,10 +606,11 @@ def test_a_marker_of_the_transaction_before_does_not_end_the_next(
     assert stable_end(transaction.client, created) == 2
 
 
-def test_a_marker_whose_sender_has_gone_does_not_end_the_next_transaction(
-    broker: BrokerProcess, transaction: Transaction, created: str
+@pytest.mark.parametrize("api", [ApiKey.WRITE_TXN_MARKERS, ApiKey.END_TXN])
+def test_what_a_sender_that_has_gone_wanted_does_not_end_the_next_transaction(
+    broker: BrokerProcess, transaction: Transaction, created: str, api: ApiKey
 ) -> None:
-    """A broker that slept finds it in a socket, after its coordinator has tried another way."""
+    """A broker that slept finds it in a socket, after its sender has tried another way."""
     transaction.init()
     transaction.produce(12, created)
     marker = {
@@ -620,17 +621,21 @@ def test_a_marker_whose_sender_has_gone_does_not_end_the_next_transaction(
         "coordinator_epoch": 5,
         "transaction_version": 0,
     }
+    end = {"transactional_id": transaction.name, **transaction.producer, "committed": True}
+    body = {"markers": [marker]} if api is ApiKey.WRITE_TXN_MARKERS else end
     with WireClient(broker.address) as late:
         late.ask(ApiKey.API_VERSIONS, 0, {})  # it is accepted
         os.kill(broker.pid, signal.SIGSTOP)
         try:
-            late.send(ApiKey.WRITE_TXN_MARKERS, 1, {"markers": [marker]})
+            late.send(api, 1, body)
             late.close()
         finally:
             os.kill(broker.pid, signal.SIGCONT)
 
     transaction.client.ask(ApiKey.API_VERSIONS, 0, {})  # served after what came before
+    assert transaction.state() == "Ongoing"
     assert stable_end(transaction.client, created) == 0
+    assert transaction.end().error_code == NONE
 
 
 def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_fenced(
