@@ -11,8 +11,8 @@ from headrace.spark.kinesis.client import kinesis_client
 from headrace.spark.kinesis.option import KinesisSourceOptions
 from headrace.spark.kinesis.task import KinesisTask, ShardPartition
 
-# The service's time is rounded down to a second, whose records belong to the read.
-_SECOND_MS: Final = 1_000
+# The service's time is rounded down to a second, and may lag behind that of the records.
+_MARGIN_MS: Final = 5_000
 # Spark requires at least one partition.
 _NOTHING: Final = InputPartition(None)
 
@@ -20,8 +20,8 @@ _NOTHING: Final = InputPartition(None)
 class KinesisBatch(DataSourceReader):
     """Reads what the stream has when the query begins.
 
-    A task ends at the end of its shard, or at a record that came after the query began. So the read
-    ends while others put records.
+    A task ends at the end of its shard, or at a page of records that came after the query began. So
+    the read ends while others put records.
     """
 
     def __init__(self, options: KinesisSourceOptions, schema: StructType) -> None:
@@ -33,7 +33,7 @@ class KinesisBatch(DataSourceReader):
         starting = self._options.starting
         assert starting is not None
         shards, now_ms = kinesis_client(self._options.connection).list_shards()
-        until_ms = now_ms + _SECOND_MS
+        until_ms = now_ms + _MARGIN_MS
         return [ShardPartition(each.id, starting, until_ms) for each in shards] or [_NOTHING]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.gateway.kinesis.limit.demand import ScalingRule
-from headrace.gateway.kinesis.record.row import Row
+from headrace.gateway.kinesis.record.row import Row, ShardLog
 from headrace.gateway.kinesis.scaler import Scaler
 from headrace.gateway.kinesis.stream.stream_state import StreamMode, StreamState, new_stream
 from headrace.model.ids import TopicPartition
@@ -42,7 +42,7 @@ def test_a_calm_stream_loses_half_of_its_shards() -> None:
 
 def test_a_stream_that_others_put_into_keeps_its_shards() -> None:
     case = _Case(16)
-    case.log.put(TopicPartition("clicks", 3), [Row(b"k", b"x")])
+    case.log.put(ShardLog(TopicPartition("clicks", 3)), [Row(b"k", b"x")])
 
     assert case.shards_after_a_look() == 16
 

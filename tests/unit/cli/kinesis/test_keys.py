@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from headrace.cli.kinesis import app
+from headrace.cli.kinesis.kinesis import app
 from headrace.gateway.kinesis.access.access_keys import read_access_keys
 from headrace.gateway.kinesis.encryption.key_file import read_master_keys
 from headrace.model.error import ConfigError
