@@ -29,7 +29,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     if broker.guard.denies_transactional_id(call, Operation.WRITE, request.transactional_id):
         return {"error_code": ErrorCode.transactional_id_authorization_failed}
     bumps = call.version >= _FIRST_EPOCH_BUMP
-    if not bumps and call.connection.is_abandoned:
+    if not bumps and call.connection.is_hung_up:
         # The client has asked again since, over another connection. Its next transaction has the
         # same epoch: this request, out of a buffer, would end that one.
         return {"error_code": ErrorCode.coordinator_not_available}

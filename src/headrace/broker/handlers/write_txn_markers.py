@@ -23,7 +23,7 @@ API = ApiKey.WRITE_TXN_MARKERS
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(WriteTxnMarkersRequest)
-    if call.connection.is_abandoned:
+    if call.connection.is_hung_up:
         # A coordinator that hears nothing closes the connection, and sends its markers again over
         # another one. What it sent first may come late, out of a buffer: its transaction has ended
         # since, and the next one of the classic protocol has the same epoch.

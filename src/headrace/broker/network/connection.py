@@ -160,15 +160,6 @@ class Connection:
         self._closed = False
         self._poller.watch(self._fd, READ, self._on_ready)
 
-    @property
-    def is_abandoned(self) -> bool:
-        """Whether the client has closed its side: it waits for no answer any more."""
-        if self._sock.fileno() < 0:
-            return True
-        asked = select.poll()
-        asked.register(self._sock, select.POLLRDHUP)
-        return bool(asked.poll(0))
-
     def _make_outbox(self) -> Outbox:
         return Outbox(self._sock, self._loop, self._on_writable)
 
@@ -210,16 +201,17 @@ class Connection:
 
     def has_left(self) -> bool:
         """Return whether the client closed the connection while its request waits and nothing is
-        being read.
-
-        While the connection is read, the end of its stream says so at once. While it is not, only
-        sending the answer would fail, which a long poll may put off for days.
-        """
+        read: then only sending the answer would fail, which a long poll may put off for days."""
         if self._reading or self._closed or not self._answers:
             return False
+        return self.is_hung_up
+
+    @property
+    def is_hung_up(self) -> bool:
+        """Whether the client has closed its side: it waits for no answer any more."""
         poll = select.poll()
         poll.register(self._fd, _HANG_UP)
-        return bool(poll.poll(0))
+        return self._closed or bool(poll.poll(0))
 
     def begin_authentication(self, attempt: Attempt) -> None:
         """Expect the tokens of the mechanism that the client chose."""

@@ -76,6 +76,7 @@ def test_the_writer_goes_on_after_an_unexpected_error(
             writer.put(FAST, ROWS)[0].result(10)
     with monkeypatch.context() as patch:
         patch.setattr(writer, "_write", broken)
+        patch.setattr("headrace.gateway.kinesis.record.put_queue.RETRY_SECONDS", 0.3)
         with pytest.raises(ClientError):
             writer.put(FAST, ROWS)[0].result(60)
 
