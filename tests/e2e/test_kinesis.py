@@ -334,7 +334,8 @@ def test_a_plain_topic_is_a_stream_if_it_is_exposed(
 ) -> None:
     name = f"plain-{topic}"
     with ConnectionPool(ClientSettings.of({"bootstrap.servers": broker.address})) as pool:
-        assert Admin(pool).create_topics([NewTopic(name, 2, 1)]) == {name: None}
+        new = NewTopic(name, 2, 1, configs={"max.message.bytes": "100000"})
+        assert Admin(pool).create_topics([new]) == {name: None}
     producer = Producer({"bootstrap.servers": broker.address})
     producer.produce(name, b"from kafka", partition=0)
     producer.flush()
@@ -353,6 +354,13 @@ def test_a_plain_topic_is_a_stream_if_it_is_exposed(
     assert "PartitionKey" not in records[0]
     with pytest.raises(ClientError, match="plain Kafka topic"):
         client.delete_stream(StreamName=name)
+
+    entry = {"PartitionKey": "k", "ExplicitHashKey": "0"}
+    many = [{"Data": bytes(30_000), **entry} for _ in range(10)]
+    assert client.put_records(StreamName=name, Records=many)["FailedRecordCount"] == 0
+    with pytest.raises(ClientError, match="less than or equal to 998") as error:
+        client.put_records(StreamName=name, Records=[*many, {"Data": bytes(100_000), **entry}])
+    assert code_of(error) == "ValidationException"
 
 
 def test_limits_of_a_shard(broker: BrokerProcess, name: str) -> None:
