@@ -60,6 +60,11 @@ class MemoryLog:
             return len(log) if time_ms == LATEST else 0
         return next((each.offset for each in log if each.time_ms >= time_ms), len(log))
 
+    def offsets_at(
+        self, partitions: Sequence[TopicPartition], time_ms: int
+    ) -> dict[TopicPartition, int]:
+        return {each: self.offset_at(each, time_ms) for each in partitions}
+
 
 class MemoryStore:
     """Streams, as store and keeper of the service: every change is finished when it returns."""

@@ -149,9 +149,6 @@ def _put(
 
 def _apply_limits(service: KinesisService, stream: StreamState, puts: list[_Put]) -> None:
     now = time.monotonic()
-    if stream.mode is StreamMode.ON_DEMAND:
-        total = sum(len(put.row.value) + len(put.row.key or b"") for put in puts)
-        service.demand.count(stream.name, len(puts), total, now)
     for put in puts:
         shard = stream.shard_for(put.key)
         size_bytes = len(put.row.value) + len(put.row.key or b"")
@@ -244,14 +241,17 @@ def _confirm(
             put.error = error
         return []
     again = []
-    size = 0
+    written: list[tuple[int, int]] = []
     for put, offset, time_ms in placed:
         if known.last is None or offset < known.last:
             put.placed = (known, offset, time_ms)
-            size += len(put.row.value) + len(put.row.key or b"")
+            written.append((put.key, len(put.row.value) + len(put.row.key or b"")))
         else:
             again.append(put)
-    incoming = {"IncomingBytes": float(size), "IncomingRecords": float(len(placed) - len(again))}
+    if stream.mode is StreamMode.ON_DEMAND:
+        service.demand.count(stream.name, written, time.monotonic())
+    size = sum(size_bytes for _, size_bytes in written)
+    incoming = {"IncomingBytes": float(size), "IncomingRecords": float(len(written))}
     service.metrics.count(stream.metrics, stream.name, shard.id, incoming)
     return again
 
