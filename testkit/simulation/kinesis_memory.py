@@ -49,6 +49,7 @@ class MemoryLog:
         last: int | None,
         most_rows: int,
         wait_ms: int = 0,
+        most_bytes: int = 0,
     ) -> ReadRows:
         log = self.partitions.get(partition, [])
         rows = log[offset : len(log) if last is None else last][:most_rows]
