@@ -443,8 +443,13 @@ def test_a_web_page_may_not_use_a_gateway_without_keys(gateway: KinesisServer) -
     assert (foreign[0], rebound[0]) == (403, 403)
 
 
-def test_keys(broker: BrokerProcess) -> None:
-    with KinesisServer(settings(broker, keys={"AKIDONE": "secret-of-one"})) as server:
+def test_keys(broker: BrokerProcess, tmp_path: Path) -> None:
+    file = tmp_path / "keys.txt"
+    file.touch(mode=0o600)
+    file.write_text("AKIDONE secret-of-one\n")
+    with KinesisServer(
+        settings(broker, keys={"AKIDONE": "secret-of-one"}, key_file=file)
+    ) as server:
         allowed = kinesis_client(server.url, key="AKIDONE", secret="secret-of-one")
         assert "StreamNames" in allowed.list_streams()
         for key, secret, code in (
@@ -455,6 +460,18 @@ def test_keys(broker: BrokerProcess) -> None:
                 kinesis_client(server.url, key=key, secret=secret).list_streams()
             assert code_of(error) == code
         assert post(server.url, b"{}")[0] == 403
+
+        def is_refused() -> bool:
+            try:
+                allowed.list_streams()
+            except ClientError:
+                return True
+            return False
+
+        file.write_text("AKIDTWO secret-of-two\n")
+        wait_until(is_refused, what="the end of a key that was taken away")
+        two = kinesis_client(server.url, key="AKIDTWO", secret="secret-of-two")
+        assert "StreamNames" in two.list_streams()
 
 
 def test_tls(broker: BrokerProcess, tmp_path: Path, name: str) -> None:

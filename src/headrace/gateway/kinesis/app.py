@@ -12,7 +12,7 @@ Rule 4: this is the only place that writes a `ServiceError` as bytes.
 import asyncio
 import time
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -74,7 +74,6 @@ class KinesisApp:
     """One instance of the gateway as an ASGI application."""
 
     def __init__(self, settings: KinesisSettings) -> None:
-        self._keys = settings.keys
         self._guarded = settings.is_loopback and not settings.keys
         self.service = KinesisService(settings)
         self._bodies = ByteBudget(_BUDGET_BYTES, reserve=MOST_BODY_BYTES)
@@ -91,6 +90,10 @@ class KinesisApp:
         for each in (self._puts, self._reads, self._subscribers, self._control):
             each.shutdown(wait=True, cancel_futures=True)
         self.service.stop()
+
+    @property
+    def _secrets(self) -> Mapping[str, str] | None:
+        return self.service.keys.current.secrets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -114,7 +117,7 @@ class KinesisApp:
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in scope["headers"]
         }
-        with self._responses.reserve(client_name(scope, headers, self._keys)) as reserve:
+        with self._responses.reserve(client_name(scope, headers, self._secrets)) as reserve:
             served = await self._answer(scope, headers, receive, send, reserve)
         if served is not None:
             await self._push(served, headers, receive, send)
@@ -132,7 +135,7 @@ class KinesisApp:
         served: _Answer | Subscription
         try:
             try:
-                body = await read_body(receive, headers, self._keys, body_share)
+                body = await read_body(receive, headers, self._secrets, body_share)
                 served = await self._serve(scope, headers, body, reserve)
             except Refused as refusal:
                 await _send(send, _error_answer(refusal.error, headers), close=True)
@@ -204,7 +207,8 @@ class KinesisApp:
 
     def _steps(self, operation: str, request: SignedRequest) -> "Steps":
         """Serve one request; in threads."""
-        access_key = verify(request, self._keys, time.time()) if self._keys else None
+        secrets = self._secrets
+        access_key = None if secrets is None else verify(request, secrets, time.time())
         is_cbor = _is_cbor(request.headers)
         raw = read_cbor(request.body) if is_cbor else read_json(request.body)
         members = check_input(service_model().operations[operation], raw)

@@ -83,9 +83,9 @@ class Reserve:
         self._common.shrink(size)
 
 
-def client_name(scope: Scope, headers: Mapping[str, str], keys: Mapping[str, str]) -> str:
+def client_name(scope: Scope, headers: Mapping[str, str], keys: Mapping[str, str] | None) -> str:
     """Return whose budget a response is of."""
-    if keys:
+    if keys is not None:
         try:
             return f"key {check_credential(headers, keys, time.time()).key_id}"
         except ServiceError:
