@@ -22,23 +22,24 @@ from typing import NamedTuple
 from uuid import UUID
 
 from headrace.log.producer.producer_entry import REMEMBERED_BATCHES
+from headrace.model.ids import TOPIC_NAME_MAX_LENGTH
 from headrace.records.batch import HEADER_BYTES, Batch, is_before
 from headrace.wire.error_code import ErrorCode
 
-# What clients answer by sending the same batch again. After any other error they give it up.
+# What clients answer by sending the same batch again. After any other error they give it up. Not
+# the id of an unknown topic: anyone may make one up, and take the places of others here.
 _FOR_NOW = frozenset(
     (
         ErrorCode.kafka_storage_error,
         ErrorCode.not_enough_replicas,
         ErrorCode.not_leader_or_follower,
         ErrorCode.request_timed_out,
-        ErrorCode.unknown_topic_id,
         ErrorCode.unknown_topic_or_partition,
     )
 )
 _BEHIND = REMEMBERED_BATCHES - 1
-# Some 500 bytes each: two megabytes when that many producers meet a full disk.
-_MOST_PRODUCERS = 4096
+# Some 500 bytes each, names included: 16 megabytes when a full disk refuses so many partitions.
+_MOST_PRODUCERS = 32_768
 
 
 class NumberedBatch(NamedTuple):
@@ -54,8 +55,11 @@ class NumberedBatch(NamedTuple):
     def of(
         cls, topic: "str | UUID | None", partition: int, records: memoryview | None
     ) -> "NumberedBatch | None":
-        """Return None for a batch without a producer, and for one without a whole head."""
+        """Return None for a batch without a producer, and for one without a whole head; also where
+        no topic can have such a name: it may be as long as a request."""
         if records is None or len(records) < HEADER_BYTES:
+            return None
+        if isinstance(topic, str) and len(topic) > TOPIC_NAME_MAX_LENGTH:
             return None
         batch = Batch(records)
         if batch.producer_id < 0:
@@ -96,6 +100,8 @@ class RefusedBatches:
             return
         key = batch[:3]
         refused = self._by_producer.get(key)
+        if refused is not None and batch.epoch < refused.epoch:
+            return
         if refused is None or refused.epoch != batch.epoch:
             refused = self._by_producer[key] = _Refused(batch.epoch)
             if len(self._by_producer) > self._most:
@@ -120,10 +126,12 @@ class RefusedBatches:
         if refused is None or refused.epoch != batch.epoch:
             return None
         producer_id, epoch, sequence = batch[2:]
-        for each in refused.sequences:
-            if is_before(each, sequence) and awaits(producer_id, epoch, each):
-                refused.left -= 1
-                if not refused.left:
-                    del self._by_producer[key]
-                return refused.code
-        return None
+        missing = [each for each in refused.sequences if awaits(producer_id, epoch, each)]
+        if not missing:
+            del self._by_producer[key]
+        if not any(is_before(each, sequence) for each in missing):
+            return None
+        refused.left -= 1
+        if not refused.left:
+            del self._by_producer[key]
+        return refused.code

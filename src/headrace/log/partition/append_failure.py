@@ -13,9 +13,13 @@ def write_failure(
 
     A full disk costs this one append; any other error takes the directory offline.
 
+    What was written is cut off, and the segment counts as unsynced: a crash may bring those bytes
+    back until it is synced, and only recovery of the log's end cuts them off again. So no later
+    segment, and no clean stop, counts as durable before it. The append itself does not wait.
+
     Args:
         whole_bytes: from so many bytes on a batch could be whole, which its producer is going to
-            send again; None for what a follower copies: the leader has it anyway.
+            send again; None for what a follower copies, from a leader that has it.
     """
     if not has_no_room(error):
         return append_failure(log, error)
@@ -24,9 +28,11 @@ def write_failure(
         file = segment.file()
         written = file.size() - segment.size_bytes
         file.truncate(segment.size_bytes)
+        segment.refused_writes += 1
+        segment.synced_bytes = min(segment.synced_bytes, segment.size_bytes - 1)
         if whole_bytes is not None and written >= whole_bytes:
-            # Without this a crash could bring the batch back. Part of one it cannot: recovery cuts
-            # that off. So the event loop, where a client's one batch is appended, does not wait.
+            # Recovery cannot tell that this batch was refused. A client sends one at a time, and of
+            # one the disk never takes all: the event loop does not come here.
             sync_file(file)
     except OSError as worse:
         return append_failure(log, worse)

@@ -123,3 +123,30 @@ def test_a_batch_without_a_producer_has_no_number() -> None:
     assert NumberedBatch.of("t", 0, memoryview(sample_batch(b"v"))) is None
     numbered = sample_batch(b"v", producer_id=7, producer_epoch=0, sequence=5)
     assert NumberedBatch.of("t", 0, memoryview(numbered)) == batch(5)
+
+
+def test_what_is_in_the_log_by_now_is_forgotten() -> None:
+    refused = RefusedBatches()
+    refused.note(batch(5), FULL)
+    assert refused.reason(batch(6), log(4, 5)) is None
+
+    assert len(refused) == 0
+    assert refused.reason(batch(9), log()) is None
+
+
+def test_a_late_batch_of_an_earlier_epoch_takes_no_place() -> None:
+    refused = RefusedBatches()
+    refused.note(batch(5, epoch=1), FULL)
+    refused.note(batch(9), FULL)
+
+    assert refused.reason(batch(6, epoch=1), log(4, epoch=1)) == FULL
+
+
+def test_ids_and_names_that_anyone_can_make_up_are_not_remembered() -> None:
+    refused = RefusedBatches()
+    refused.note(batch(5), ErrorCode.unknown_topic_id)
+    records = memoryview(sample_batch(b"v", producer_id=7, producer_epoch=0, sequence=5))
+
+    assert len(refused) == 0
+    assert NumberedBatch.of("t" * 249, 0, records) is not None
+    assert NumberedBatch.of("t" * 250, 0, records) is None
