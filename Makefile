@@ -27,7 +27,7 @@ $(JAVA_STAMP): tools/setup-java $(STAMP)
 	@tools/setup-java
 	@touch $@
 
-# What the tests are measured against: the jars of Kafka, Flume and Hadoop, kcat, Chromium.
+# What the tests are measured against: the jars of Kafka, Flume, Hadoop and the KCL, kcat, Chromium.
 $(PEERS_STAMP): tools/setup-peers tools/fetch-jars $(STAMP) $(JAVA_STAMP)
 	@tools/setup-peers $(VENV)
 	@touch $@
