@@ -1,5 +1,7 @@
 """The Kinesis Client Library for Java against the gateway, as three workers of one application.
 
+They poll over HTTP/1.1, or subscribe to shards (fan-out), for which the library needs HTTP/2.
+
 Records come all the time. A shard splits, two merge, and a worker is killed with kill -9. The
 workers append what they process to one file; it says whether every record was processed, in the
 order of its key, and children after their parents.
@@ -87,10 +89,15 @@ class Producer(Thread):
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("retrieval", ["polling", "fan-out"])
 def test_three_workers_process_all_in_order_through_a_split_a_merge_and_a_death(
-    broker: BrokerProcess, dynamodb: DynamoDb, program: KclProgram, topic: str, tmp_path: Path
+    retrieval: str,
+    broker: BrokerProcess,
+    dynamodb: DynamoDb,
+    program: KclProgram,
+    topic: str,
+    tmp_path: Path,
 ) -> None:
-    retrieval = "polling"
     stream, processed = f"{topic}-kcl", ProcessedLog(tmp_path / "processed")
     settings = KinesisSettings(
         client=ClientSettings.of({"bootstrap.servers": broker.address}),
