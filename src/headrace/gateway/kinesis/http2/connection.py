@@ -14,6 +14,7 @@ would pile up. After `WRITE_SECONDS` of that it is cut off.
 """
 
 import asyncio
+import sys
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -73,7 +74,7 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
     ) -> None:
         self._app = config.loaded_app
         self._app_state = app_state
-        self._most_tasks = config.limit_concurrency
+        self._most = config.limit_concurrency or sys.maxsize
         self._tasks = server_state.tasks
         self._connections: set[Any] = server_state.connections
         self._loop = asyncio.get_running_loop()
@@ -183,7 +184,8 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         if (
             self._stopping
             or self._running >= MOST_STREAMS
-            or (self._most_tasks is not None and len(self._tasks) >= self._most_tasks)
+            or len(self._tasks) >= self._most
+            or len(self._connections) >= self._most
         ):
             self._refuse(event.stream_id)
             return
@@ -301,6 +303,8 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
             self.h2.close_connection(code)
         self.flush()
         self._transport.close()
+        for stream in list(self._streams.values()):
+            stream.disconnect()
         self._start_timer("write", WRITE_SECONDS, self.abort)
 
     def _start_timer(self, name: str, seconds: float, action: Any) -> None:
