@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
@@ -17,6 +18,8 @@ from headrace.process.zookeeper import ZooKeeperMissing, zookeeper_jars
 from headrace.testing.readiness import answers_kafka, free_port, wait_until
 from testkit.peer.peer import require_peer
 from testkit.process.command_line import run_headrace
+
+SECRET = "hush-4711"
 
 
 def first_of_three_ports():
@@ -40,11 +43,14 @@ def supervised(tmp_path):
         require_peer(str(missing))
     port = first_of_three_ports()
     output = tmp_path / "output"
+    config = tmp_path / "server.properties"
+    config.write_text(f"ssl.key.password={SECRET}\n")
     with output.open("wb") as out:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "headrace.cli.main", "up", "--brokers", "2"),
                 *("--data", str(tmp_path / "data"), "--listen", f"127.0.0.1:{port}"),
+                *("--config", str(config)),
             ],
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -82,9 +88,10 @@ def test_a_killed_broker_is_started_again_and_one_signal_stops_all(supervised):
     address = f"127.0.0.1:{port},127.0.0.1:{port + 1}"
     assert_closed(f"127.0.0.1:{port - 1}")
     children = subprocess.run(
-        ["pgrep", "-P", str(process.pid), "-f", "node.id=1"], capture_output=True, text=True
+        ["pgrep", "-P", str(process.pid), "-f", "broker-id 1"], capture_output=True, text=True
     )
     (pid,) = children.stdout.split()
+    assert SECRET not in Path(f"/proc/{pid}/cmdline").read_text()
 
     os.kill(int(pid), signal.SIGKILL)
 

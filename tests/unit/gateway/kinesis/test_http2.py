@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,9 +20,11 @@ from h2.events import (
     StreamEnded,
     StreamReset,
 )
+from h2.exceptions import StreamClosedError
 from h2.settings import SettingCodes
 from hyperframe.frame import ContinuationFrame, HeadersFrame
 
+from headrace.gateway.kinesis import reading_pace
 from headrace.gateway.kinesis.asgi import Receive, Scope, Send
 from headrace.gateway.kinesis.connection import BoundedConnection
 from headrace.gateway.kinesis.http2 import connection, stream
@@ -278,6 +281,26 @@ def test_a_client_that_leaves_its_window_closed_loses_the_stream_only(
         assert reset.error_code == ErrorCodes.CANCEL
         assert len(client.body(sent)) == 1000
         assert await client.response(client.request("/echo", b"hello")) == ("200", b"hello")
+
+    serve(test)
+
+
+def test_a_client_that_opens_its_window_in_drips_loses_the_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading_pace, "SLACK_SECONDS", 0.2)
+    monkeypatch.setattr(reading_pace, "LEAST_BYTES_PER_SECOND", 1 << 30)
+
+    async def test(application: Application, connect: Connect) -> None:
+        client = await connect()
+        client.begin(INITIAL_WINDOW_SIZE=1000)
+        sent = client.request("/large", b"")
+        while not any(isinstance(each, StreamReset) for each in client.events):
+            await client.read(acknowledge=False)
+            with suppress(StreamClosedError):
+                client.h2.increment_flow_control_window(100, sent)
+            client.flush()
+        assert 1000 < len(client.body(sent)) < 4 * _MIB
 
     serve(test)
 

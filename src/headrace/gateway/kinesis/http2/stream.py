@@ -4,12 +4,14 @@ Rule 1: what has arrived of a body and was not taken yet is bounded by the strea
 client gets room for more when the application takes a piece.
 Rule 2: `send` returns when the connection has taken the bytes, and takes no more of them than the
 client's window and the socket's buffer have room for. A client that does not read holds one piece.
-Rule 3: a client that leaves no room for `_PIECE_BYTES` within `WRITE_SECONDS` loses the stream. A
-response without a length, a subscription, may wait for its reader as long as it lasts: it holds one
-event, and there are few of them.
+Rule 3: a client that reads nothing for `WRITE_SECONDS`, or reads more slowly than `reading_pace`
+allows, loses the stream. A response without a length, a subscription, may wait for its reader as
+long as it lasts: it holds one event, and there are few of them.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from h2.connection import H2Connection
@@ -18,6 +20,7 @@ from h2.exceptions import ProtocolError
 
 from headrace.gateway.kinesis.asgi import Message
 from headrace.gateway.kinesis.idle_connection import WRITE_SECONDS
+from headrace.gateway.kinesis.reading_pace import ReadingPace
 
 _PIECE_BYTES: Final = 64 << 10
 _READER_SECONDS: Final = 300.0
@@ -52,7 +55,7 @@ class Http2Stream:
         self._body_taken = False
         self._gone = False
         self._head: Headers | None = None
-        self._seconds = WRITE_SECONDS
+        self._pace: ReadingPace | None = ReadingPace()
         self._responded = False
         self._changed = asyncio.Event()
         self._has_room = asyncio.Event()
@@ -126,19 +129,20 @@ class Http2Stream:
         self._head = [(b":status", b"%d" % status)]
         self._head += [(name, value) for name, value in headers if name not in _NOT_IN_HTTP2]
         if not any(name == b"content-length" for name, _ in headers):
-            self._seconds = _READER_SECONDS
+            self._pace = None
 
     async def _write(self, body: bytes, *, more: bool) -> None:
         if self._head is not None:
             self._h2.send_headers(self.id, self._head)
             self._head = None
         for at in range(0, len(body), _PIECE_BYTES):
-            async with asyncio.timeout(self._seconds):
-                await self._write_piece(body[at : at + _PIECE_BYTES])
+            piece = body[at : at + _PIECE_BYTES]
+            async with self._paced(len(piece)):
+                await self._write_piece(piece)
             if self._gone:
                 return
         if not more:
-            async with asyncio.timeout(self._seconds):
+            async with self._paced(_PIECE_BYTES):
                 await self._owner.drain()
             if self._gone:
                 return
@@ -146,6 +150,22 @@ class Http2Stream:
             self._responded = True
             self._changed.set()
         self._owner.flush()
+
+    @asynccontextmanager
+    async def _paced(self, size: int) -> AsyncIterator[None]:
+        """Give the client its time to read so many bytes.
+
+        Raises:
+            TimeoutError: it reads too slowly.
+        """
+        if self._pace is None:
+            async with asyncio.timeout(_READER_SECONDS):
+                yield
+            return
+        clock = asyncio.get_running_loop().time
+        async with asyncio.timeout(min(WRITE_SECONDS, self._pace.wait(size, clock()))):
+            yield
+        self._pace.go_on(clock())
 
     async def _write_piece(self, piece: bytes) -> None:
         written = 0

@@ -7,15 +7,18 @@ the order of their offsets. Batches of different partitions may come back in any
 Rule 2: a batch that failed is sent again as it is, with the same producer id and sequence, so that
 a broker that has it already appends it only once. Meanwhile only its own partition waits.
 Rule 3: when a batch is given up, whether it was written is unknown and its sequence is spent. Later
-batches, of all partitions, begin with a new producer id. What waits behind it fails as well: no put
-may wait longer than the request that holds its bytes.
+batches of its partition begin at sequence 0 of the next epoch, as KIP-360 allows without asking a
+broker: other partitions notice nothing, and the old batch is refused if it comes late. What waits
+behind it fails as well: no put may wait longer than the request that holds its bytes.
+Rule 4: a batch that is too large for its topic is divided. One row that is too large by itself
+fails alone: what waits behind it is not at fault.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -23,6 +26,7 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.retry import STALE_LEADER
 from headrace.client.write.batch_writer import WrittenBatch
 from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
+from headrace.gateway.kinesis.record.placed_rows import PlacedRows, PlacingRows
 from headrace.gateway.kinesis.record.row import EXPLICIT_HASH_KEY, Row, ShardLog
 from headrace.records.column import HEADERS
 from headrace.records.encode import encode
@@ -35,6 +39,10 @@ PAUSE_SECONDS: Final = 0.1
 _BATCH_BYTES: Final = 900_000
 """Below Kafka's default of max.message.bytes. A larger record has a batch of its own."""
 
+_LIMIT_SECONDS: Final = 60.0
+"""How long a limit that a refusal taught is kept: the topic's configuration may change."""
+
+_TOO_LARGE: Final = frozenset({ErrorCode.message_too_large, ErrorCode.record_list_too_large})
 _ROUND_BYTES: Final = 16 << 20
 _LARGEST_BATCH: Final = 64 << 20
 _MAY_PASS: Final = STALE_LEADER | {
@@ -47,19 +55,30 @@ _PLAIN: Final = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 _WITH_HEADERS: Final = _PLAIN.append(pa.field("headers", HEADERS))
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedRows:
-    """Where rows were written: at consecutive offsets, with one time."""
-
-    base_offset: int
-    time_ms: int
-
-
 @dataclass(slots=True)
 class _Job:
+    """Rows of one put that go into one batch. `start`: of the first one among the put's rows."""
+
     rows: Sequence[Row]
     size_bytes: int
-    placed: "Future[PlacedRows]" = field(default_factory=Future)
+    placing: PlacingRows
+    start: int
+    most_bytes: int
+
+    def finish(self, outcome: PlacedRows | ClientError) -> None:
+        self.placing.finish(self.start, len(self.rows), outcome)
+
+
+class _Place(NamedTuple):
+    """What the next batch of a partition begins with."""
+
+    identity: ProducerIdentity
+    sequence: int = 0
+
+
+class _LearnedLimit(NamedTuple):
+    most_bytes: int
+    until: float
 
 
 @dataclass(slots=True)
@@ -88,7 +107,8 @@ class PutQueue:
         self._sending: dict[ShardLog, _Sending] = {}
         self._identity = NO_IDENTITY
         self._is_identified = False
-        self._sequences: dict[ShardLog, int] = {}
+        self._places: dict[ShardLog, _Place] = {}
+        self._limits: dict[str, _LearnedLimit] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -99,11 +119,20 @@ class PutQueue:
         """Whether the next `take` should come with a new producer id."""
         return not self._is_identified
 
-    def add(self, partition: ShardLog, rows: Sequence[Row]) -> "list[Future[PlacedRows]]":
-        """Add rows; return one future per row. Rows of one batch share a future."""
+    def add(
+        self, partition: ShardLog, rows: Sequence[Row], most_bytes: int | None = None
+    ) -> "list[Future[PlacedRows]]":
+        """Add rows; return one future per row. Consecutive rows share a future.
+
+        Args:
+            most_bytes: of a batch of this topic, if it is known.
+        """
         futures: list[Future[PlacedRows]] = []
-        for job in _jobs(rows):
-            futures += [job.placed] * len(job.rows)
+        most_bytes = _BATCH_BYTES if most_bytes is None else min(most_bytes, _BATCH_BYTES)
+        for piece, size, _ in _pieces(rows, most_bytes):
+            placing = PlacingRows(len(piece))
+            job = _Job(piece, size, placing, 0, most_bytes)
+            futures += [placing.placed] * len(piece)
             self._waiting.setdefault(partition, deque()).append(job)
         return futures
 
@@ -111,7 +140,7 @@ class PutQueue:
         """Continue with a new producer id, or with `NO_IDENTITY` if the brokers have none."""
         self._identity = identity
         self._is_identified = True
-        self._sequences.clear()
+        self._places.clear()
 
     def waiting(self) -> list[ShardLog]:
         """Return the partitions that have something to be sent, now or after a pause."""
@@ -142,7 +171,7 @@ class PutQueue:
                 break
             if log in self._sending or not may_go(log):
                 continue
-            jobs = self._take_jobs(log)
+            jobs = self._take_jobs(log, now)
             batch = self._encode(log, jobs, now_ms)
             self._sending[log] = _Sending(jobs, batch, now_ms, now + RETRY_SECONDS, now)
             taken[log] = batch
@@ -161,15 +190,19 @@ class PutQueue:
             stamped = outcome.log_append_time_ms
             time_ms = stamped if stamped >= 0 else sending.time_ms
             for job in sending.jobs:
-                job.placed.set_result(PlacedRows(offset, time_ms))
+                job.finish(PlacedRows(offset, time_ms))
                 offset += len(job.rows)
+        elif isinstance(outcome, BrokerError) and outcome.code in _TOO_LARGE:
+            del self._sending[partition]
+            self._begin_epoch(partition)
+            self._divide(partition, sending, outcome, now)
         elif _may_pass(outcome) and now < sending.deadline:
             sending.not_before = now + PAUSE_SECONDS
         else:
             del self._sending[partition]
-            self._is_identified = False
+            self._begin_epoch(partition)
             for job in (*sending.jobs, *self._waiting.pop(partition, ())):
-                job.placed.set_exception(outcome)
+                job.finish(outcome)
 
     def fail_all(self, error: ClientError) -> None:
         """Give up everything."""
@@ -179,14 +212,48 @@ class PutQueue:
         self._sending.clear()
         self._is_identified = False  # batches may be on their way
         for job in jobs:
-            job.placed.set_exception(error)
+            job.finish(error)
 
-    def _take_jobs(self, partition: ShardLog) -> list[_Job]:
+    def _begin_epoch(self, partition: ShardLog) -> None:
+        """Begin again at sequence 0 of the next epoch; with a new producer id after the last."""
+        place = self._places.pop(partition, None)
+        if place is None or place.identity.producer_id != self._identity.producer_id:
+            return  # all partitions have begun again meanwhile
+        following = place.identity.next
+        if following is None:
+            self._is_identified = False
+        else:
+            self._places[partition] = _Place(following)
+
+    def _divide(
+        self, partition: ShardLog, sending: _Sending, error: ClientError, now: float
+    ) -> None:
+        """Put rows back that were too many for one batch, in their order; one alone fails."""
+        if sum(len(job.rows) for job in sending.jobs) == 1:
+            sending.jobs[0].finish(error)
+            return
+        limit = min(len(sending.batch) // 2, self._most_bytes(partition, now))
+        self._limits[partition.partition.topic] = _LearnedLimit(limit, now + _LIMIT_SECONDS)
+        divided = [part for job in sending.jobs for part in _divided(job, limit)]
+        self._waiting.setdefault(partition, deque()).extendleft(reversed(divided))
+
+    def _most_bytes(self, partition: ShardLog, now: float) -> int:
+        """Return how large a batch may be, as far as refusals have taught."""
+        learned = self._limits.get(partition.partition.topic)
+        if learned is not None and learned.until <= now:
+            del self._limits[partition.partition.topic]
+            learned = None
+        return _BATCH_BYTES if learned is None else learned.most_bytes
+
+    def _take_jobs(self, partition: ShardLog, now: float) -> list[_Job]:
         """Take jobs for one batch. A partition that has more goes last next time."""
         queue = self._waiting.pop(partition)
+        limit = min(self._most_bytes(partition, now), queue[0].most_bytes)
+        if queue[0].size_bytes > limit:  # it came before a refusal taught the limit
+            queue.extendleft(reversed(_divided(queue.popleft(), limit)))
         jobs = [queue.popleft()]
         size = jobs[0].size_bytes
-        while queue and size + queue[0].size_bytes <= _BATCH_BYTES:
+        while queue and size + queue[0].size_bytes <= limit:
             jobs.append(queue.popleft())
             size += jobs[-1].size_bytes
         if queue:
@@ -204,15 +271,17 @@ class PutQueue:
             schema = _WITH_HEADERS
             columns["headers"] = [_headers(row) for row in rows]
         has_identity = self._identity != NO_IDENTITY
+        place = self._places.get(partition) or _Place(self._identity)
         encoded = encode(
             pa.record_batch(columns, schema=schema),
             timestamp_ms=now_ms,
             max_batch_bytes=_LARGEST_BATCH,
-            producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.epoch,
-            base_sequence=self._sequences.get(partition, 0) if has_identity else -1,
+            producer_id=place.identity.producer_id,
+            producer_epoch=place.identity.epoch,
+            base_sequence=place.sequence if has_identity else -1,
         )
-        self._sequences[partition] = encoded.next_sequence
+        if has_identity:
+            self._places[partition] = _Place(place.identity, encoded.next_sequence)
         [batch] = encoded.batches
         return batch
 
@@ -228,15 +297,26 @@ def _headers(row: Row) -> list[dict[str, object]]:
     return [{"key": EXPLICIT_HASH_KEY, "value": row.explicit_hash_key.encode()}]
 
 
-def _jobs(rows: Sequence[Row]) -> list[_Job]:
-    """Cut rows into jobs that fit into a batch; a row that does not is alone."""
-    jobs: list[_Job] = []
+def _divided(job: _Job, most_bytes: int) -> list[_Job]:
+    return [
+        _Job(piece, size, job.placing, job.start + start, job.most_bytes)
+        for piece, size, start in _pieces(job.rows, most_bytes)
+    ]
+
+
+def _pieces(rows: Sequence[Row], most_bytes: int) -> list[tuple[Sequence[Row], int, int]]:
+    """Cut rows into pieces that fit into a batch; a row that does not is alone.
+
+    Returns:
+        The rows of each piece, about what they take, and the index of the first one.
+    """
+    pieces: list[tuple[Sequence[Row], int, int]] = []
     start = size = 0
     for at, row in enumerate(rows):
-        if at > start and size + row.size_bytes > _BATCH_BYTES:
-            jobs.append(_Job(rows[start:at], size))
+        if at > start and size + row.size_bytes > most_bytes:
+            pieces.append((rows[start:at], size, start))
             start, size = at, 0
         size += row.size_bytes
     if rows:
-        jobs.append(_Job(rows[start:], size))
-    return jobs
+        pieces.append((rows[start:], size, start))
+    return pieces

@@ -28,12 +28,8 @@ from headrace.client.settings import ClientSettings
 from headrace.client.write.batch_writer import BatchWriter, WrittenBatch
 from headrace.client.write.producer_id import NO_IDENTITY
 from headrace.gateway.kinesis.record.leader_table import LeaderTable
-from headrace.gateway.kinesis.record.put_queue import (
-    PAUSE_SECONDS,
-    RETRY_SECONDS,
-    PlacedRows,
-    PutQueue,
-)
+from headrace.gateway.kinesis.record.placed_rows import PlacedRows
+from headrace.gateway.kinesis.record.put_queue import PAUSE_SECONDS, RETRY_SECONDS, PutQueue
 from headrace.gateway.kinesis.record.row import Row, ShardLog
 from headrace.wire.error_code import ErrorCode
 
@@ -82,11 +78,17 @@ class ShardWriter:
         for each in self._pools.values():
             each.close()
 
-    def put(self, shard: ShardLog, rows: Sequence[Row]) -> "list[Future[PlacedRows]]":
+    def put(
+        self, shard: ShardLog, rows: Sequence[Row], most_bytes: int | None = None
+    ) -> "list[Future[PlacedRows]]":
         """Write rows to a partition.
 
+        Args:
+            most_bytes: of a batch of the topic, if it is known.
+
         Returns:
-            One future per row. It fails with a `ClientError`; the row may be written then.
+            One future per row. It, or the row's place in its result, fails with a `ClientError`;
+            the row may be written then.
 
         Raises:
             ConnectionLost: the gateway is stopping.
@@ -94,7 +96,7 @@ class ShardWriter:
         with self._ready:
             if self._stopping:
                 raise ConnectionLost("the gateway is stopping")
-            futures = self._queue.add(shard, rows)
+            futures = self._queue.add(shard, rows, most_bytes)
             self._ready.notify()
         return futures
 
