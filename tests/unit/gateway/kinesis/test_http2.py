@@ -9,7 +9,7 @@ from h2.events import InformationalResponseReceived, StreamReset
 from h2.exceptions import StreamClosedError
 
 from headrace.gateway.kinesis import reading_pace
-from headrace.gateway.kinesis.http2 import connection, stream
+from headrace.gateway.kinesis.http2 import server_side, stream
 from testkit.process.http2_application import Connect, Http2Application, serve
 from testkit.process.http2_client import MIB
 
@@ -117,7 +117,7 @@ def test_a_body_that_is_not_taken_fills_its_window_and_no_more() -> None:
             client.h2.send_data(held, b"x" * room)
             client.flush()
             sent += room
-        assert sent <= connection._STREAM_WINDOW
+        assert sent <= server_side.STREAM_WINDOW
         assert await client.response(client.request("/echo", b"hello")) == ("200", b"hello")
 
     serve(test)

@@ -8,7 +8,7 @@ from h2.errors import ErrorCodes
 from h2.events import StreamReset
 from hyperframe.frame import ContinuationFrame, HeadersFrame
 
-from headrace.gateway.kinesis.http2 import connection
+from headrace.gateway.kinesis.http2 import connection, server_side
 from headrace.gateway.kinesis.http2.frame_watch import PREFACE
 from testkit.process.http2_application import Connect, Http2Application, serve
 from testkit.process.http2_client import MIB, SECONDS
@@ -18,12 +18,12 @@ def test_requests_that_were_reset_count_until_they_are_done() -> None:
     async def test(application: Http2Application, connect: Connect) -> None:
         client = await connect()
         client.begin()
-        for _ in range(connection.MOST_STREAMS):
+        for _ in range(server_side.MAX_CONCURRENT_REQUESTS):
             client.h2.reset_stream(client.request("/wait"))
         client.flush()
         refused = await client.until(StreamReset, client.request("/echo", b""))
         assert refused.error_code == ErrorCodes.REFUSED_STREAM
-        assert application.most_running == connection.MOST_STREAMS
+        assert application.most_running == server_side.MAX_CONCURRENT_REQUESTS
         application.go_on.set()
         while application.running:
             await asyncio.sleep(0.01)
@@ -40,7 +40,7 @@ def test_a_client_that_resets_all_the_time_is_cut_off() -> None:
             client.h2.reset_stream(client.request("/wait"))
         client.flush()
         assert await client.ended() == ErrorCodes.ENHANCE_YOUR_CALM
-        assert application.most_running <= connection.MOST_STREAMS
+        assert application.most_running <= server_side.MAX_CONCURRENT_REQUESTS
 
     serve(test)
 
@@ -61,7 +61,7 @@ def test_a_head_has_a_limit() -> None:
     async def test(application: Http2Application, connect: Connect) -> None:
         client = await connect()
         client.begin()
-        client.request("/echo", b"", filler="x" * (2 * connection._HEAD_BYTES))
+        client.request("/echo", b"", filler="x" * server_side.HEAD_BYTES)
         assert await client.ended() == ErrorCodes.ENHANCE_YOUR_CALM
         assert application.most_running == 0
 

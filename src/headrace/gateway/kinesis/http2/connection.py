@@ -1,13 +1,15 @@
 """One HTTP/2 connection of uvicorn's server: frames by `h2`, requests as ASGI.
 
-`h2` keeps the protocol: it refuses what breaks it, heads of more than `_HEAD_BYTES`, and more than
+`h2` keeps the protocol: it refuses what breaks it, heads of more than `HEAD_BYTES`, and more than
 64 continuations of a head. What it leaves to its user are limits of work and time:
 
-Rule 1: at most `MOST_STREAMS` requests run per connection. One that its client has reset counts
-until it is done: resetting requests as fast as sending them (CVE-2023-44487) runs no more of them.
-Rule 2: resets, refused requests, pings, settings, priorities and empty frames are `_ODD_PER_SECOND`
-per second, or the connection ends.
-Rule 3: a frame or a head that has begun is complete within `HEAD_SECONDS` and `_HEAD_BYTES`; so is
+Rule 1: at most `MAX_CONCURRENT_REQUESTS` run per connection, and `request_limit` bounds those of
+all connections. One that its client has reset counts until it is done: resetting requests as fast
+as sending them (CVE-2023-44487) runs no more of them.
+Rule 2: resets, requests past the connection's own limit, pings, settings, priorities and empty
+frames are `_ODD_PER_SECOND` per second, or the connection ends. A response that its client leaves
+unread counts for many of them.
+Rule 3: a frame or a head that has begun is complete within `HEAD_SECONDS` and `HEAD_BYTES`; so is
 the client's greeting. A connection without requests is closed after `IDLE_SECONDS`.
 Rule 4: while the client does not read, nothing is read of it: what answers its pings and settings
 would pile up. After `WRITE_SECONDS` of that it is cut off.
@@ -22,8 +24,6 @@ from urllib.parse import unquote
 
 import structlog
 import uvicorn
-from h2.config import H2Configuration
-from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import (
     ConnectionTerminated,
@@ -39,11 +39,17 @@ from h2.events import (
     WindowUpdated,
 )
 from h2.exceptions import ProtocolError
-from h2.settings import SettingCodes, Settings
 from uvicorn.server import ServerState
 
 from headrace.gateway.kinesis.asgi import Scope
 from headrace.gateway.kinesis.http2.frame_watch import FrameWatch
+from headrace.gateway.kinesis.http2.request_limit import RequestLimit
+from headrace.gateway.kinesis.http2.server_side import (
+    CONNECTION_WINDOW,
+    HEAD_BYTES,
+    MAX_CONCURRENT_REQUESTS,
+    ServerSide,
+)
 from headrace.gateway.kinesis.http2.stream import Headers, Http2Stream
 from headrace.gateway.kinesis.idle_connection import (
     HEAD_SECONDS,
@@ -55,14 +61,8 @@ from headrace.gateway.kinesis.limit.token_bucket import TokenBucket
 
 log = structlog.get_logger()
 
-MOST_STREAMS: Final = 128
-"""Twice the subscriptions of a gateway: a client may have all of them, and read with others."""
-
-_HEAD_BYTES: Final = 32 << 10
-_STREAM_WINDOW: Final = 128 << 10
-_CONNECTION_WINDOW: Final = 256 << 10
-_DEFAULT_WINDOW: Final = 65_535
 _ODD_PER_SECOND: Final = 200
+_UNREAD_COST: Final = 20
 _ODD: Final = (PingReceived, RemoteSettingsChanged, PriorityUpdated, UnknownFrameReceived)
 
 
@@ -78,9 +78,12 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         self._tasks = server_state.tasks
         self._connections: set[Any] = server_state.connections
         self._loop = asyncio.get_running_loop()
-        self.h2 = _server_side()
+        self.h2 = ServerSide()
         self._streams: dict[int, Http2Stream] = {}
         self._running = 0
+        self._limit = RequestLimit.of(server_state)
+        self._is_known = False
+        self._used_window = 0
         self._odd = TokenBucket(_ODD_PER_SECOND, self._loop.time())
         self._frames = FrameWatch()
         self._idle_since: float | None = self._loop.time()
@@ -99,7 +102,6 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         self._start_timer("head", HEAD_SECONDS, self.abort)
         self._start_timer("idle", IDLE_SECONDS, self.shutdown)
         self.h2.initiate_connection()
-        self.h2.increment_flow_control_window(_CONNECTION_WINDOW - _DEFAULT_WINDOW)
         self.flush()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -123,6 +125,10 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
             self._handle(event)
         self.flush()
 
+    def eof_received(self) -> None:
+        """Take a client that sends no more for gone; the rest of what it was sent has its time."""
+        self._end()
+
     def pause_writing(self) -> None:
         self._writable.clear()
         self._transport.pause_reading()
@@ -141,7 +147,14 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
             self._transport.write(data)
 
     async def drain(self) -> None:
-        await self._writable.wait()
+        while not self._writable.is_set():  # another writer that was woken may have filled it
+            await self._writable.wait()
+
+    def succeeded(self) -> None:
+        self._is_known = True
+
+    def left_unread(self) -> None:
+        self._count_odd(_UNREAD_COST)
 
     # -- for the server
 
@@ -181,9 +194,13 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
 
     def _begin_request(self, event: RequestReceived) -> None:
         assert event.stream_id is not None
+        if self._running >= MAX_CONCURRENT_REQUESTS:
+            self._count_odd()
+            self._refuse(event.stream_id)
+            return
         if (
             self._stopping
-            or self._running >= MOST_STREAMS
+            or not self._limit.allows(self._running, known=self._is_known)
             or len(self._tasks) >= self._most
             or len(self._connections) >= self._most
         ):
@@ -194,16 +211,16 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         stream = Http2Stream(self, event.stream_id, expects_continue=expects_continue)
         self._streams[event.stream_id] = stream
         self._running += 1
+        self._limit.begin(known=self._is_known)
         self._idle_since = None
         self._stop_timer("idle")
         task = self._loop.create_task(self._run(scope, stream))
         self._tasks.add(task)
-        task.add_done_callback(partial(self._request_done, stream))
+        task.add_done_callback(partial(self._request_done, stream, self._is_known))
 
     def _refuse(self, stream_id: int) -> None:
         with suppress(ProtocolError):  # its client may have reset it in the same moment
             self.h2.reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)
-        self._count_odd()
 
     async def _run(self, scope: Scope, stream: Http2Stream) -> None:
         try:
@@ -211,8 +228,9 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         except Exception:
             log.exception("kinesis_request_failed")
 
-    def _request_done(self, stream: Http2Stream, task: "asyncio.Task[None]") -> None:
+    def _request_done(self, stream: Http2Stream, known: bool, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
+        self._limit.end(known=known)
         self._streams.pop(stream.id, None)
         self._running -= 1
         if self._transport.is_closing():
@@ -232,11 +250,12 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         assert event.flow_controlled_length is not None
         if not event.data and not event.stream_ended:
             self._count_odd()
-        stream = self._streams.get(event.stream_id)
-        if stream is not None:
+        self._used_window += event.flow_controlled_length
+        if self._used_window >= CONNECTION_WINDOW // 4:
+            self.h2.increment_flow_control_window(self._used_window)
+            self._used_window = 0
+        if stream := self._streams.get(event.stream_id):
             stream.add_body(event.data, event.flow_controlled_length)
-        elif event.flow_controlled_length:  # of a request that is refused or done
-            self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
 
     def _wake_writers(self, event: WindowUpdated | RemoteSettingsChanged) -> None:
         if isinstance(event, WindowUpdated) and event.stream_id:
@@ -277,9 +296,9 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
 
     # -- limits
 
-    def _count_odd(self) -> None:
-        if self._odd.allows(1, self._loop.time()):
-            self._odd.take(1)
+    def _count_odd(self, cost: int = 1) -> None:
+        if self._odd.allows(cost, self._loop.time()):
+            self._odd.take(cost)
         elif not self._transport.is_closing():
             log.warning("kinesis_http2_client_cut_off", reason="too many resets or control frames")
             self._end(ErrorCodes.ENHANCE_YOUR_CALM)
@@ -292,11 +311,13 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
             self._stop_timer("head")
         elif begun != self._frames.begun or "head" not in self._timers:
             self._start_timer("head", HEAD_SECONDS, self.abort)
-        if self._frames.head_bytes > 2 * _HEAD_BYTES:
+        if self._frames.head_bytes > HEAD_BYTES:
             self._end(ErrorCodes.ENHANCE_YOUR_CALM)
 
     def _end(self, code: ErrorCodes = ErrorCodes.NO_ERROR) -> None:
         """Say goodbye and close; a client that does not read it is cut off."""
+        if "end" not in self._timers:
+            self._start_timer("end", WRITE_SECONDS, self.abort)
         if self._transport.is_closing():
             return
         with suppress(ProtocolError):  # `h2` has said it already
@@ -305,7 +326,6 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         self._transport.close()
         for stream in list(self._streams.values()):
             stream.disconnect()
-        self._start_timer("write", WRITE_SECONDS, self.abort)
 
     def _start_timer(self, name: str, seconds: float, action: Any) -> None:
         self._stop_timer(name)
@@ -315,25 +335,3 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
-
-
-def _server_side() -> H2Connection:
-    """Return the protocol of a server, with our limits in force before the client knows them."""
-    h2 = H2Connection(
-        H2Configuration(
-            client_side=False,
-            header_encoding=None,
-            validate_outbound_headers=False,
-            normalize_outbound_headers=False,
-        )
-    )
-    h2.local_settings = Settings(
-        client=False,
-        initial_values={
-            SettingCodes.MAX_CONCURRENT_STREAMS: MOST_STREAMS,
-            SettingCodes.MAX_HEADER_LIST_SIZE: _HEAD_BYTES,
-            SettingCodes.INITIAL_WINDOW_SIZE: _STREAM_WINDOW,
-        },
-    )
-    h2.decoder.max_header_list_size = _HEAD_BYTES
-    return h2

@@ -1,7 +1,8 @@
 """One request and its response on an HTTP/2 connection, as the application sees it (ASGI).
 
-Rule 1: what has arrived of a body and was not taken yet is bounded by the stream's window: the
-client gets room for more when the application takes a piece.
+Rule 1: what has arrived of a body is bounded by the stream's window. The client gets room for more
+when the application asks for the next piece: while one waits for the budget of bodies, no other
+comes. The window of the connection is no bound: a body that waits must not hold up another.
 Rule 2: `send` returns when the connection has taken the bytes, and takes no more of them than the
 client's window and the socket's buffer have room for. A client that does not read holds one piece.
 Rule 3: a client that reads nothing for `WRITE_SECONDS`, or reads more slowly than `reading_pace`
@@ -11,19 +12,21 @@ long as it lasts: it holds one event, and there are few of them.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
 from typing import Final, Protocol
 
-from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 
 from headrace.gateway.kinesis.asgi import Message
+from headrace.gateway.kinesis.http2.server_side import STREAM_WINDOW, ServerSide
 from headrace.gateway.kinesis.idle_connection import WRITE_SECONDS
 from headrace.gateway.kinesis.reading_pace import ReadingPace
 
 _PIECE_BYTES: Final = 64 << 10
 _READER_SECONDS: Final = 300.0
+ERROR_SECONDS: Final = 5.0
 _NOT_IN_HTTP2: Final = (b"connection", b"keep-alive", b"transfer-encoding", b"upgrade")
 
 Headers = list[tuple[bytes, bytes]]
@@ -32,13 +35,19 @@ Headers = list[tuple[bytes, bytes]]
 class StreamOwner(Protocol):
     """What a stream needs of its connection."""
 
-    h2: H2Connection
+    h2: ServerSide
 
     def flush(self) -> None:
         """Hand what `h2` has to send to the socket."""
 
     async def drain(self) -> None:
         """Return when the socket has room."""
+
+    def succeeded(self) -> None:
+        """Note that the application has accepted a request of this client."""
+
+    def left_unread(self) -> None:
+        """Note that the client has left a response unread for too long."""
 
 
 class Http2Stream:
@@ -50,12 +59,14 @@ class Http2Stream:
         self.id = stream_id
         self._expects_continue = expects_continue
         self._body = bytearray()
-        self._unacknowledged = 0
+        self._arrived = 0
+        self._taken = 0
         self._body_arrived = False
         self._body_taken = False
         self._gone = False
         self._head: Headers | None = None
         self._pace: ReadingPace | None = ReadingPace()
+        self._most_seconds = WRITE_SECONDS
         self._responded = False
         self._changed = asyncio.Event()
         self._has_room = asyncio.Event()
@@ -65,7 +76,7 @@ class Http2Stream:
     def add_body(self, data: bytes, window_bytes: int) -> None:
         """Keep a piece of the body; with its padding it takes so many bytes of the window."""
         self._body += data
-        self._unacknowledged += window_bytes
+        self._arrived += window_bytes
         self._changed.set()
 
     def end_body(self) -> None:
@@ -85,7 +96,7 @@ class Http2Stream:
     def finish(self) -> None:
         """The application is done. A response that is not complete, or a body that was not taken,
         ends the stream with a reset."""
-        self._acknowledge()
+        self._body.clear()
         if self._gone:
             return
         if not self._responded:
@@ -99,14 +110,17 @@ class Http2Stream:
         while True:
             if self._gone or self._responded:
                 return {"type": "http.disconnect"}
+            self._open_window()
+            self._taken, self._arrived = self._taken + self._arrived, 0
             if self._body or (self._body_arrived and not self._body_taken):
                 body = bytes(self._body)
-                self._acknowledge()
+                self._body.clear()
                 self._body_taken = self._body_arrived
                 return {"type": "http.request", "body": body, "more_body": not self._body_arrived}
             if self._expects_continue:
                 self._expects_continue = False
-                self._h2.send_headers(self.id, [(b":status", b"100")])
+                with suppress(ProtocolError):  # the connection was closed meanwhile
+                    self._h2.send_headers(self.id, [(b":status", b"100")])
                 self._owner.flush()
             self._changed.clear()
             await self._changed.wait()
@@ -121,6 +135,7 @@ class Http2Stream:
             await self._write(message.get("body", b""), more=bool(message.get("more_body")))
         except TimeoutError:
             self._reset(ErrorCodes.CANCEL)
+            self._owner.left_unread()
         except ProtocolError:  # the connection was closed meanwhile
             self.disconnect()
 
@@ -130,6 +145,9 @@ class Http2Stream:
         self._head += [(name, value) for name, value in headers if name not in _NOT_IN_HTTP2]
         if not any(name == b"content-length" for name, _ in headers):
             self._pace = None
+        self._most_seconds = WRITE_SECONDS if status < HTTPStatus.BAD_REQUEST else ERROR_SECONDS
+        if status < HTTPStatus.MULTIPLE_CHOICES:
+            self._owner.succeeded()
 
     async def _write(self, body: bytes, *, more: bool) -> None:
         if self._head is not None:
@@ -163,7 +181,7 @@ class Http2Stream:
                 yield
             return
         clock = asyncio.get_running_loop().time
-        async with asyncio.timeout(min(WRITE_SECONDS, self._pace.wait(size, clock()))):
+        async with asyncio.timeout(min(self._most_seconds, self._pace.wait(size, clock()))):
             yield
         self._pace.go_on(clock())
 
@@ -187,16 +205,14 @@ class Http2Stream:
         window = self._h2.local_flow_control_window(self.id)
         return max(0, min(window, self._h2.max_outbound_frame_size, size))
 
-    def _acknowledge(self) -> None:
-        """Drop what was kept of the body, and let the client send as much again."""
-        self._body.clear()
-        size, self._unacknowledged = self._unacknowledged, 0
-        if size:
-            try:
-                self._h2.acknowledge_received_data(size, self.id)
-            except ProtocolError:  # the connection was closed meanwhile
-                return
-            self._owner.flush()
+    def _open_window(self) -> None:
+        """Let the client send as much again as the application has taken and is done with."""
+        if self._body_arrived or self._taken < STREAM_WINDOW // 2:
+            return
+        with suppress(ProtocolError):  # the connection was closed meanwhile
+            self._h2.increment_flow_control_window(self._taken, self.id)
+        self._taken = 0
+        self._owner.flush()
 
     def _reset(self, code: ErrorCodes) -> None:
         self.disconnect()

@@ -1,0 +1,292 @@
+"""What one HTTP/2 connection does with frames that no sound client's library would send."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+import uvicorn
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import Event, ResponseReceived, StreamEnded, StreamReset
+from h2.settings import SettingCodes
+from hyperframe.frame import (
+    Frame,
+    SettingsFrame,
+)
+from uvicorn.server import ServerState
+
+from headrace.gateway.kinesis.asgi import Receive, Scope, Send
+from headrace.gateway.kinesis.byte_budget import ByteBudget
+from headrace.gateway.kinesis.http2 import connection, request_limit, server_side, stream
+from headrace.gateway.kinesis.http2.connection import Http2Connection
+from headrace.gateway.kinesis.request_body import read_body
+from testkit.simulation.memory_transport import MemoryTransport
+
+_KIB = 1 << 10
+
+
+class Gateway:
+    """Connections of one server to one application, in memory."""
+
+    def __init__(self, application: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        self._config = uvicorn.Config(application, limit_concurrency=1025, log_config=None)
+        self._config.load()
+        self.state = ServerState()
+
+    def connect(self) -> "Peer":
+        return Peer(Http2Connection(self._config, self.state, {}))
+
+
+class Peer:
+    """A client whose frames a test sends when, and as often as, it likes."""
+
+    def __init__(self, connection: Http2Connection) -> None:
+        self.connection = connection
+        self.transport = MemoryTransport()
+        self.h2 = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
+        connection.connection_made(self.transport)
+
+    def begin(self, **settings: int) -> None:
+        self.h2.initiate_connection()
+        if settings:
+            self.h2.update_settings({SettingCodes[name]: at for name, at in settings.items()})
+        self.send(self.h2.data_to_send())
+
+    def send(self, *frames: Frame | bytes) -> None:
+        sent = (each if isinstance(each, bytes) else each.serialize() for each in frames)
+        self.connection.data_received(b"".join(sent))
+
+    def head(self, stream_id: int, *, end: bool = True, weight: int | None = None) -> bytes:
+        fields = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "here")]
+        self.h2.send_headers(stream_id, fields, end_stream=end, priority_weight=weight)
+        return self.h2.data_to_send()
+
+    def heads(self, first: int, last: int) -> bytes:
+        return b"".join(self.head(2 * at + 1) for at in range(first, last))
+
+    def events(self) -> list[Event]:
+        """Return what has come since the last call."""
+        data, self.transport.written = self.transport.written, bytearray()
+        return self.h2.receive_data(bytes(data))
+
+    def ended(self) -> list[int | None]:
+        return [each.stream_id for each in self.events() if isinstance(each, StreamEnded)]
+
+
+async def settle() -> None:
+    """Let everything run that can."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer as the gateway does to a client without a key; each response has an id of its own."""
+    await receive()
+    head = [(b"content-length", b"2"), (b"x-amzn-requestid", b"%d" % id(send))]
+    await send({"type": "http.response.start", "status": 403, "headers": head})
+    await send({"type": "http.response.body", "body": b"no"})
+
+
+async def accept(scope: Scope, receive: Receive, send: Send) -> None:
+    head = [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def hang(scope: Scope, receive: Receive, send: Send) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def test_a_clients_header_table_does_not_grow_ours() -> None:
+    async def test() -> None:
+        peer = Gateway(refuse).connect()
+        peer.begin(HEADER_TABLE_SIZE=(1 << 31) - 1)
+        for at in range(300):
+            peer.send(peer.head(2 * at + 1))
+            await settle()
+        found = [each for each in peer.events() if isinstance(each, ResponseReceived)]
+        assert len(found) == 300
+        assert len(peer.connection.h2.encoder.header_table.dynamic_entries) < 128
+
+    asyncio.run(test())
+
+
+def test_a_smaller_header_table_is_kept_and_told() -> None:
+    async def test() -> None:
+        peer = Gateway(refuse).connect()
+        peer.begin()
+        sizes = (100, 3000, 3000, 200, 4096)
+        peer.send(*(SettingsFrame(0, settings={1: size}) for size in sizes))
+        assert peer.connection.h2.encoder.table_size_changes == [100, 4096]
+        peer.send(peer.head(1))
+        await settle()
+        assert peer.ended() == [1]
+
+    asyncio.run(test())
+
+
+def test_a_client_that_reads_no_more_and_half_closes_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "WRITE_SECONDS", 0.05)
+
+    async def test() -> None:
+        peer = Gateway(refuse).connect()
+        peer.begin()
+        peer.send(peer.head(1))
+        await settle()
+        peer.transport.unread = 1000
+        peer.connection.eof_received()
+        peer.transport.close()  # as asyncio does
+        await asyncio.sleep(0.2)
+        assert peer.transport.aborted
+
+    asyncio.run(test())
+
+
+def test_a_connection_that_closes_is_cut_off_even_if_its_client_reads_a_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "WRITE_SECONDS", 0.05)
+
+    async def test() -> None:
+        peer = Gateway(refuse).connect()
+        peer.begin()
+        peer.connection.pause_writing()
+        peer.connection.shutdown()
+        peer.connection.resume_writing()
+        await asyncio.sleep(0.2)
+        assert peer.transport.aborted
+
+    asyncio.run(test())
+
+
+def test_a_body_that_waits_for_the_budget_holds_up_no_other() -> None:
+    async def test() -> None:
+        budget = ByteBudget(512 * _KIB, reserve=256 * _KIB)
+        done: list[int] = []
+
+        async def put(scope: Scope, receive: Receive, send: Send) -> None:
+            share = budget.share()
+            body = await read_body(receive, {}, None, share)
+            share.give_back()
+            done.append(len(body))
+            await accept(scope, receive, send)
+
+        gateway = Gateway(put)
+        peer = gateway.connect()
+        peer.begin()
+        left = dict.fromkeys(range(1, 17, 2), 250 * _KIB)
+        for stream_id in left:
+            peer.send(peer.head(stream_id, end=False))
+        for _ in range(100):
+            for stream_id in list(left):
+                room = min(left[stream_id], 16_384, peer.h2.local_flow_control_window(stream_id))
+                if room > 0:
+                    left[stream_id] -= room
+                    peer.h2.send_data(stream_id, b"x" * room, end_stream=not left[stream_id])
+                    if not left[stream_id]:
+                        del left[stream_id]
+            peer.send(peer.h2.data_to_send())
+            await settle()
+            peer.events()
+            if len(done) == 8:
+                break
+        for each in list(gateway.state.tasks):
+            each.cancel()
+        await settle()
+        assert done == [250 * _KIB] * 8
+
+    asyncio.run(test())
+
+
+def test_no_more_of_a_body_comes_while_its_piece_waits_for_the_budget() -> None:
+    async def test() -> None:
+        go_on = asyncio.Event()
+
+        async def put(scope: Scope, receive: Receive, send: Send) -> None:
+            await receive()
+            await go_on.wait()
+            await hang(scope, receive, send)
+
+        peer = Gateway(put).connect()
+        peer.begin()
+        peer.send(peer.head(1, end=False))
+        peer.events()
+        for _ in range(20):
+            if room := min(peer.h2.local_flow_control_window(1), 16_384):
+                peer.h2.send_data(1, b"x" * room)
+            peer.send(peer.h2.data_to_send())
+            await settle()
+            peer.events()
+        assert room == 0
+        go_on.set()
+        await settle()
+        peer.events()
+        assert peer.h2.local_flow_control_window(1) >= server_side.STREAM_WINDOW // 2
+        peer.connection.connection_lost(None)
+        await settle()
+
+    asyncio.run(test())
+
+
+def test_requests_over_http2_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "ERROR_SECONDS", 1.0)
+
+    async def test() -> None:
+        gateway = Gateway(refuse)
+        peers = [gateway.connect() for _ in range(30)]
+        for peer in peers:
+            peer.begin(INITIAL_WINDOW_SIZE=0)
+            peer.send(peer.heads(0, 128 if peer is peers[0] else 10))
+        await settle()
+        assert len(gateway.state.tasks) <= request_limit.MOST_REQUESTS // 2
+        assert not any(peer.transport.closing for peer in peers), "refusals of all count for none"
+        while gateway.state.tasks:
+            await asyncio.sleep(0.01)
+        assert peers[0].transport.closing, "it reads no responses"
+
+    asyncio.run(test())
+
+
+def test_a_known_client_has_its_requests_while_strangers_crowd() -> None:
+    async def test() -> None:
+        accepts = True
+
+        async def application(scope: Scope, receive: Receive, send: Send) -> None:
+            await (accept if accepts else hang)(scope, receive, send)
+
+        gateway = Gateway(application)
+        known = gateway.connect()
+        known.begin()
+        known.send(known.head(1))
+        await settle()
+        accepts = False
+        for at in range(30):
+            peer = gateway.connect()
+            peer.begin()
+            peer.send(peer.heads(0, 10 if at else 128))
+        before = len(gateway.state.tasks)
+        known.send(known.heads(1, 101))
+        assert len(gateway.state.tasks) == before + 100
+        for each in list(gateway.state.tasks):
+            each.cancel()
+        await settle()
+
+    asyncio.run(test())
+
+
+def test_requests_past_the_limit_are_refused_one_by_one() -> None:
+    async def test() -> None:
+        peer = Gateway(hang).connect()
+        peer.begin()
+        most = server_side.MAX_CONCURRENT_REQUESTS
+        peer.send(peer.heads(0, most + 2))
+        refused = [each for each in peer.events() if isinstance(each, StreamReset)]
+        assert [each.stream_id for each in refused] == [2 * most + 1, 2 * most + 3]
+        assert not peer.transport.closing
+        peer.connection.connection_lost(None)
+        await settle()
+
+    asyncio.run(test())
