@@ -1,5 +1,7 @@
 """However the bytes of a client are cut, the borders of its frames are found."""
 
+import pytest
+from h2.exceptions import FrameTooLargeError
 from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, PingFrame, SettingsFrame
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,31 +22,51 @@ frames = st.sampled_from(
 )
 
 
-def test_a_greeting_is_unfinished_until_its_first_frame() -> None:
+def taken(watch: FrameWatch, data: bytes) -> bytes:
+    watch.add(data)
+    return b"".join(iter(watch.next_piece, None))
+
+
+def test_a_preface_is_unfinished_until_its_first_frame() -> None:
     watch = FrameWatch()
-    watch.add(PREFACE)
+    taken(watch, PREFACE)
     assert watch.is_unfinished
-    watch.add(SettingsFrame(0).serialize())
+    taken(watch, SettingsFrame(0).serialize())
     assert not watch.is_unfinished
 
 
 def test_a_head_is_unfinished_until_its_last_continuation() -> None:
     watch = FrameWatch()
-    watch.add(PREFACE + HEAD.serialize())
+    taken(watch, PREFACE + HEAD.serialize())
     assert (watch.is_unfinished, watch.head_bytes, watch.begun) == (True, 100, 1)
-    watch.add(HEAD_END.serialize())
+    taken(watch, HEAD_END.serialize())
     assert (watch.is_unfinished, watch.begun) == (False, 1)
+
+
+def test_pieces_end_where_frames_end() -> None:
+    watch = FrameWatch()
+    sent = [PREFACE, SettingsFrame(0).serialize(), WHOLE_HEAD.serialize()]
+    watch.add(b"".join(sent) + HEAD.serialize()[:4])
+    assert list(iter(watch.next_piece, None)) == sent
+    assert (watch.kind, watch.is_unfinished) == (HeadersFrame.type, True)
+
+
+def test_a_frame_that_is_too_large_is_refused_at_its_header() -> None:
+    watch = FrameWatch()
+    taken(watch, PREFACE)
+    watch.add((16_385).to_bytes(3) + bytes(6))
+    with pytest.raises(FrameTooLargeError):
+        watch.next_piece()
 
 
 @given(st.lists(frames, min_size=1, max_size=8), st.data())
 def test_any_cut_finds_the_same_frames(sent: list[list[HeadersFrame]], data: st.DataObject) -> None:
     text = PREFACE + b"".join(each.serialize() for group in sent for each in group)
-    watch, at = FrameWatch(), 0
+    watch, at, found = FrameWatch(), 0, b""
     while at < len(text):
-        assert watch.is_unfinished or watch.begun
         size = data.draw(st.integers(1, 600))
-        watch.add(text[at : at + size])
+        found += taken(watch, text[at : at + size])
         at += size
-    assert (watch.begun, watch.is_unfinished) == (len(sent), False)
-    watch.add(HEAD.serialize()[:-1])
+    assert (found, watch.begun, watch.is_unfinished) == (text, len(sent), False)
+    taken(watch, HEAD.serialize()[:-1])
     assert watch.is_unfinished

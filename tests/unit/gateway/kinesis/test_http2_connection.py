@@ -10,8 +10,13 @@ from h2.connection import H2Connection
 from h2.events import Event, ResponseReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
 from hyperframe.frame import (
+    AltSvcFrame,
     Frame,
+    GoAwayFrame,
+    PingFrame,
+    RstStreamFrame,
     SettingsFrame,
+    WindowUpdateFrame,
 )
 from uvicorn.server import ServerState
 
@@ -23,6 +28,12 @@ from headrace.gateway.kinesis.request_body import read_body
 from testkit.simulation.memory_transport import MemoryTransport
 
 _KIB = 1 << 10
+
+
+@pytest.fixture(autouse=True)
+def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test sends is taken at once, however slow the machine is."""
+    monkeypatch.setattr(connection, "_TURN_SECONDS", 60)
 
 
 class Gateway:
@@ -288,5 +299,126 @@ def test_requests_past_the_limit_are_refused_one_by_one() -> None:
         assert not peer.transport.closing
         peer.connection.connection_lost(None)
         await settle()
+
+    asyncio.run(test())
+
+
+def test_one_read_does_not_hold_up_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_TURN_SECONDS", 0)
+
+    async def test() -> None:
+        gateway = Gateway(hang)
+        peer = gateway.connect()
+        peer.begin()
+        await settle()
+        peer.send(peer.heads(0, 10))
+        assert (len(gateway.state.tasks), peer.transport.reading) == (1, False)
+        await settle()
+        assert (len(gateway.state.tasks), peer.transport.reading) == (10, True)
+        peer.connection.connection_lost(None)
+        await settle()
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        WindowUpdateFrame(0, window_increment=1),
+        SettingsFrame(0, flags=["ACK"]),
+        PingFrame(0, flags=["ACK"]),
+        RstStreamFrame(1, error_code=8),
+        AltSvcFrame(0, origin=b"here", field=b"there"),
+    ],
+    ids=lambda frame: type(frame).__name__,
+)
+def test_frames_that_carry_nothing_are_counted(frame: Frame) -> None:
+    async def test() -> None:
+        peer = Gateway(accept).connect()
+        peer.begin()
+        peer.send(peer.head(1))
+        await settle()
+        for _ in range(2 * connection._CONTROL_FRAMES_PER_SECOND):
+            peer.send(frame)
+        assert peer.transport.closing
+        peer.connection.connection_lost(None)
+
+    asyncio.run(test())
+
+
+def test_window_updates_for_what_was_sent_are_free() -> None:
+    async def test() -> None:
+        size = 2_000 * _KIB
+
+        async def large(scope: Scope, receive: Receive, send: Send) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"x" * size})
+
+        peer = Gateway(large).connect()
+        peer.begin(INITIAL_WINDOW_SIZE=1 << 30)
+        peer.send(WindowUpdateFrame(0, window_increment=1 << 30), peer.head(1))
+        await settle()
+        assert len(peer.transport.written) > size
+        peer.send(*[WindowUpdateFrame(0, window_increment=1)] * 1500)
+        await settle()
+        assert not peer.transport.closing
+        peer.connection.connection_lost(None)
+
+    asyncio.run(test())
+
+
+def test_priorities_of_requests_are_not_counted() -> None:
+    async def test() -> None:
+        peer = Gateway(accept).connect()
+        peer.begin()
+        for at in range(2 * connection._CONTROL_FRAMES_PER_SECOND):
+            peer.send(peer.head(2 * at + 1, weight=16))
+            await settle()
+        assert len(peer.ended()) == 2 * connection._CONTROL_FRAMES_PER_SECOND
+        peer.connection.connection_lost(None)
+
+    asyncio.run(test())
+
+
+def test_a_client_that_says_goodbye_gets_the_response_it_waits_for() -> None:
+    async def test() -> None:
+        go_on = asyncio.Event()
+
+        async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+            await go_on.wait()
+            await accept(scope, receive, send)
+
+        peer = Gateway(slow).connect()
+        peer.begin()
+        peer.send(peer.head(1))
+        await settle()
+        peer.send(GoAwayFrame(0, additional_data=b"bye"))
+        await settle()
+        assert not peer.transport.closing
+        go_on.set()
+        await settle()
+        assert peer.ended() == [1]
+        assert peer.transport.closing
+        peer.connection.connection_lost(None)
+
+    asyncio.run(test())
+
+
+def test_a_head_has_time_while_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.05)
+
+    async def test() -> None:
+        peer = Gateway(accept).connect()
+        peer.begin()
+        head = peer.head(1)
+        peer.send(head[:-1])
+        peer.connection.pause_writing()
+        await asyncio.sleep(0.2)
+        peer.connection.resume_writing()
+        await settle()
+        peer.send(head[-1:])
+        await settle()
+        assert peer.ended() == [1]
+        peer.connection.connection_lost(None)
 
     asyncio.run(test())

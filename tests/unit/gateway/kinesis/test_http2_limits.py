@@ -13,6 +13,9 @@ from headrace.gateway.kinesis.http2.frame_watch import PREFACE
 from testkit.process.http2_application import Connect, Http2Application, serve
 from testkit.process.http2_client import MIB, SECONDS
 
+CUT_OFF = (ErrorCodes.ENHANCE_YOUR_CALM, None)
+"""A socket that closes with unread bytes in it may drop what it had to say."""
+
 
 def test_requests_that_were_reset_count_until_they_are_done() -> None:
     async def test(application: Http2Application, connect: Connect) -> None:
@@ -36,10 +39,10 @@ def test_a_client_that_resets_all_the_time_is_cut_off() -> None:
     async def test(application: Http2Application, connect: Connect) -> None:
         client = await connect()
         client.begin()
-        for _ in range(2 * connection._ODD_PER_SECOND):
+        for _ in range(2 * connection._CONTROL_FRAMES_PER_SECOND):
             client.h2.reset_stream(client.request("/wait"))
         client.flush()
-        assert await client.ended() == ErrorCodes.ENHANCE_YOUR_CALM
+        assert await client.ended() in CUT_OFF
         assert application.most_running <= server_side.MAX_CONCURRENT_REQUESTS
 
     serve(test)
@@ -49,10 +52,10 @@ def test_a_client_that_pings_all_the_time_is_cut_off() -> None:
     async def test(application: Http2Application, connect: Connect) -> None:
         client = await connect()
         client.begin()
-        for _ in range(2 * connection._ODD_PER_SECOND):
+        for _ in range(2 * connection._CONTROL_FRAMES_PER_SECOND):
             client.h2.ping(b"12345678")
         client.flush()
-        assert await client.ended() == ErrorCodes.ENHANCE_YOUR_CALM
+        assert await client.ended() in CUT_OFF
 
     serve(test)
 
@@ -62,7 +65,7 @@ def test_a_head_has_a_limit() -> None:
         client = await connect()
         client.begin()
         client.request("/echo", b"", filler="x" * server_side.HEAD_BYTES)
-        assert await client.ended() == ErrorCodes.ENHANCE_YOUR_CALM
+        assert await client.ended() in CUT_OFF
         assert application.most_running == 0
 
     serve(test)

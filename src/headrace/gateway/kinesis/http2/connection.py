@@ -6,13 +6,16 @@
 Rule 1: at most `MAX_CONCURRENT_REQUESTS` run per connection, and `request_limit` bounds those of
 all connections. One that its client has reset counts until it is done: resetting requests as fast
 as sending them (CVE-2023-44487) runs no more of them.
-Rule 2: resets, requests past the connection's own limit, pings, settings, priorities and empty
-frames are `_ODD_PER_SECOND` per second, or the connection ends. A response that its client leaves
-unread counts for many of them.
+Rule 2: frames that carry nothing of a request, empty ones, and requests past the connection's own
+limit are `_CONTROL_FRAMES_PER_SECOND` per second, or the connection ends. Window updates are free
+as far as they follow from what the client was sent. A response that it leaves unread counts for
+many frames.
 Rule 3: a frame or a head that has begun is complete within `HEAD_SECONDS` and `HEAD_BYTES`; so is
-the client's greeting. A connection without requests is closed after `IDLE_SECONDS`.
+the client's preface. A connection without requests is closed after `IDLE_SECONDS`.
 Rule 4: while the client does not read, nothing is read of it: what answers its pings and settings
 would pile up. After `WRITE_SECONDS` of that it is cut off.
+Rule 5: what a client has sent is taken frame by frame, for `_TURN_SECONDS` per turn of the loop.
+Nothing more is read of it meanwhile: one client does not hold up the others.
 """
 
 import asyncio
@@ -26,23 +29,26 @@ import structlog
 import uvicorn
 from h2.errors import ErrorCodes
 from h2.events import (
-    ConnectionTerminated,
     DataReceived,
     Event,
-    PingReceived,
-    PriorityUpdated,
     RemoteSettingsChanged,
     RequestReceived,
     StreamEnded,
     StreamReset,
-    UnknownFrameReceived,
     WindowUpdated,
 )
 from h2.exceptions import ProtocolError
 from uvicorn.server import ServerState
 
 from headrace.gateway.kinesis.asgi import Scope
-from headrace.gateway.kinesis.http2.frame_watch import FrameWatch
+from headrace.gateway.kinesis.http2.frame_watch import (
+    CONTINUATION,
+    DATA,
+    GOAWAY,
+    HEADERS,
+    WINDOW_UPDATE,
+    FrameWatch,
+)
 from headrace.gateway.kinesis.http2.request_limit import RequestLimit
 from headrace.gateway.kinesis.http2.server_side import (
     CONNECTION_WINDOW,
@@ -61,9 +67,12 @@ from headrace.gateway.kinesis.limit.token_bucket import TokenBucket
 
 log = structlog.get_logger()
 
-_ODD_PER_SECOND: Final = 200
+_TURN_SECONDS: Final = 0.01
+_CONTROL_FRAMES_PER_SECOND: Final = 200
 _UNREAD_COST: Final = 20
-_ODD: Final = (PingReceived, RemoteSettingsChanged, PriorityUpdated, UnknownFrameReceived)
+_BYTES_PER_WINDOW_UPDATE: Final = 1 << 10
+_LEAST_CREDIT_BYTES: Final = 4 << 10
+_MOST_CREDIT_BYTES: Final = 4 << 20
 
 
 class Http2Connection(asyncio.Protocol, IdleConnection):
@@ -84,8 +93,12 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         self._limit = RequestLimit.of(server_state)
         self._is_known = False
         self._used_window = 0
-        self._odd = TokenBucket(_ODD_PER_SECOND, self._loop.time())
+        self._control_frames = TokenBucket(_CONTROL_FRAMES_PER_SECOND, self._loop.time())
+        self._window_credit = 0
         self._frames = FrameWatch()
+        self._begun = 0
+        self._next_turn: asyncio.Handle | None = None
+        self._all_may_write = False
         self._idle_since: float | None = self._loop.time()
         self._stopping = False
         self._writable = asyncio.Event()
@@ -106,6 +119,8 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._connections.discard(self)
+        if self._next_turn is not None:
+            self._next_turn.cancel()
         for name in list(self._timers):
             self._stop_timer(name)
         for stream in list(self._streams.values()):
@@ -113,17 +128,9 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         self._writable.set()
 
     def data_received(self, data: bytes) -> None:
-        try:
-            events = self.h2.receive_data(data)
-        except ProtocolError:
-            self._end()
-            return
-        self._watch_unfinished(data)
-        for event in events:
-            if self._transport.is_closing():
-                return
-            self._handle(event)
-        self.flush()
+        self._frames.add(data)
+        if self._next_turn is None:
+            self._take_frames()
 
     def eof_received(self) -> None:
         """Take a client that sends no more for gone; the rest of what it was sent has its time."""
@@ -132,18 +139,21 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
     def pause_writing(self) -> None:
         self._writable.clear()
         self._transport.pause_reading()
+        self._stop_timer("head")  # what the client has sent meanwhile is not read
         self._start_timer("write", WRITE_SECONDS, self.abort)
 
     def resume_writing(self) -> None:
         self._stop_timer("write")
-        self._transport.resume_reading()
         self._writable.set()
+        if self._next_turn is None:
+            self._next_turn = self._loop.call_soon(self._take_frames)
 
     # -- for streams
 
     def flush(self) -> None:
         data = self.h2.data_to_send()
         if data and not self._transport.is_closing():
+            self._give_credit(max(len(data), _LEAST_CREDIT_BYTES))
             self._transport.write(data)
 
     async def drain(self) -> None:
@@ -154,7 +164,7 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         self._is_known = True
 
     def left_unread(self) -> None:
-        self._count_odd(_UNREAD_COST)
+        self._count_control_frame(_UNREAD_COST)
 
     # -- for the server
 
@@ -171,7 +181,49 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         if not self._running:
             self._end()
 
-    # -- events
+    # -- frames and their events
+
+    def _take_frames(self) -> None:
+        """Take what the client has sent, for one turn of the loop; the rest waits for the next."""
+        self._next_turn = None
+        end = self._loop.time() + _TURN_SECONDS
+        try:
+            while self._writable.is_set() and not self._transport.is_closing():
+                piece = self._frames.next_piece()
+                if piece is None:
+                    break
+                self._take_piece(piece)
+                if self._loop.time() >= end:
+                    self._next_turn = self._loop.call_soon(self._take_frames)
+                    break
+        except ProtocolError as error:
+            self._end(error.error_code)
+        if self._all_may_write:
+            self._all_may_write = False
+            for each in self._streams.values():
+                each.wake_writer()
+        self.flush()
+        self._watch_unfinished()
+        if self._next_turn is not None:
+            self._transport.pause_reading()
+        elif self._writable.is_set():
+            self._transport.resume_reading()
+
+    def _take_piece(self, piece: bytes) -> None:
+        kind = self._frames.kind
+        if self._frames.is_first:
+            self._count_frame(kind)
+        if kind == GOAWAY:
+            # The client begins no more requests. For `h2` it would be the end of those that run.
+            self.shutdown()
+            return
+        if self._frames.head_bytes > HEAD_BYTES:
+            self._end(ErrorCodes.ENHANCE_YOUR_CALM)
+            return
+        for event in self.h2.receive_data(piece):
+            if self._transport.is_closing():
+                return
+            self._handle(event)
 
     def _handle(self, event: Event) -> None:
         if isinstance(event, RequestReceived):
@@ -184,18 +236,16 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         elif isinstance(event, StreamReset):
             if stream := self._streams.get(event.stream_id):
                 stream.disconnect()
-            self._count_odd()
-        elif isinstance(event, ConnectionTerminated):
-            self.shutdown()
-        elif isinstance(event, _ODD):
-            self._count_odd()
-        if isinstance(event, WindowUpdated | RemoteSettingsChanged):
-            self._wake_writers(event)
+        elif isinstance(event, WindowUpdated) and event.stream_id:
+            if stream := self._streams.get(event.stream_id):
+                stream.wake_writer()
+        elif isinstance(event, WindowUpdated | RemoteSettingsChanged):
+            self._all_may_write = True
 
     def _begin_request(self, event: RequestReceived) -> None:
         assert event.stream_id is not None
         if self._running >= MAX_CONCURRENT_REQUESTS:
-            self._count_odd()
+            self._count_control_frame()
             self._refuse(event.stream_id)
             return
         if (
@@ -211,6 +261,7 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         stream = Http2Stream(self, event.stream_id, expects_continue=expects_continue)
         self._streams[event.stream_id] = stream
         self._running += 1
+        self._give_credit(_LEAST_CREDIT_BYTES)
         self._limit.begin(known=self._is_known)
         self._idle_since = None
         self._stop_timer("idle")
@@ -249,21 +300,13 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         assert event.data is not None
         assert event.flow_controlled_length is not None
         if not event.data and not event.stream_ended:
-            self._count_odd()
+            self._count_control_frame()
         self._used_window += event.flow_controlled_length
         if self._used_window >= CONNECTION_WINDOW // 4:
             self.h2.increment_flow_control_window(self._used_window)
             self._used_window = 0
         if stream := self._streams.get(event.stream_id):
             stream.add_body(event.data, event.flow_controlled_length)
-
-    def _wake_writers(self, event: WindowUpdated | RemoteSettingsChanged) -> None:
-        if isinstance(event, WindowUpdated) and event.stream_id:
-            if stream := self._streams.get(event.stream_id):
-                stream.wake_writer()
-            return
-        for each in self._streams.values():
-            each.wake_writer()
 
     def _scope(self, event: RequestReceived) -> Scope:
         pseudo: dict[bytes, bytes] = {}
@@ -296,25 +339,36 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
 
     # -- limits
 
-    def _count_odd(self, cost: int = 1) -> None:
-        if self._odd.allows(cost, self._loop.time()):
-            self._odd.take(cost)
+    def _count_frame(self, kind: int | None) -> None:
+        """Count a frame that begins, unless it carries a request or follows from a response."""
+        if kind in (HEADERS, CONTINUATION, DATA):  # an empty one is counted when `h2` has read it
+            return
+        if kind == WINDOW_UPDATE and self._window_credit >= _BYTES_PER_WINDOW_UPDATE:
+            self._window_credit -= _BYTES_PER_WINDOW_UPDATE
+            return
+        self._count_control_frame()
+
+    def _give_credit(self, size: int) -> None:
+        """Let the client send window updates for so many bytes."""
+        self._window_credit = min(_MOST_CREDIT_BYTES, self._window_credit + size)
+
+    def _count_control_frame(self, cost: int = 1) -> None:
+        if self._control_frames.allows(cost, self._loop.time()):
+            self._control_frames.take(cost)
         elif not self._transport.is_closing():
             log.warning("kinesis_http2_client_cut_off", reason="too many resets or control frames")
             self._end(ErrorCodes.ENHANCE_YOUR_CALM)
 
-    def _watch_unfinished(self, data: bytes) -> None:
-        """Bound the time of a frame, and time and size of a head, that is not complete."""
-        begun = self._frames.begun
-        self._frames.add(data)
-        if not self._frames.is_unfinished:
+    def _watch_unfinished(self) -> None:
+        """Bound the time of a frame or a head that is not complete."""
+        is_read = self._next_turn is None and self._writable.is_set()
+        if not (is_read and self._frames.is_unfinished):
             self._stop_timer("head")
-        elif begun != self._frames.begun or "head" not in self._timers:
+        elif self._begun != self._frames.begun or "head" not in self._timers:
             self._start_timer("head", HEAD_SECONDS, self.abort)
-        if self._frames.head_bytes > HEAD_BYTES:
-            self._end(ErrorCodes.ENHANCE_YOUR_CALM)
+        self._begun = self._frames.begun
 
-    def _end(self, code: ErrorCodes = ErrorCodes.NO_ERROR) -> None:
+    def _end(self, code: ErrorCodes | int = ErrorCodes.NO_ERROR) -> None:
         """Say goodbye and close; a client that does not read it is cut off."""
         if "end" not in self._timers:
             self._start_timer("end", WRITE_SECONDS, self.abort)
