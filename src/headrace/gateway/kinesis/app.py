@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -49,7 +50,12 @@ from headrace.gateway.kinesis.response_budget import Reserve, ResponseBudget, cl
 from headrace.gateway.kinesis.service import KinesisService
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.gateway.kinesis.step_wait import StepWaiter
-from headrace.gateway.kinesis.subscription import MOST, Subscription, Subscriptions
+from headrace.gateway.kinesis.subscription import (
+    MOST,
+    TAKE_OVER_SECONDS,
+    Subscription,
+    Subscriptions,
+)
 from headrace.gateway.kinesis.wait import Wait
 from headrace.telemetry.browser_guard import from_other_site, is_loopback_name
 
@@ -162,14 +168,26 @@ class KinesisApp:
         loop = asyncio.get_running_loop()
         gone = asyncio.ensure_future(receive())
         frames = _frames(subscription, is_cbor=_is_cbor(headers))
+        # Without an end. One that is taken over gets one: its client may never read the event that
+        # it holds, and those that were taken over are counted no more.
+        patience = asyncio.timeout(None)
+
+        def lose_patience() -> None:
+            with suppress(RuntimeError):  # it has ended meanwhile
+                patience.reschedule(loop.time() + TAKE_OVER_SECONDS)
+
+        subscription.when_ended(partial(loop.call_soon_threadsafe, lose_patience))
         try:
-            await send(_start(HTTPStatus.OK, EVENT_STREAM_TYPE))
-            while not gone.done():
-                frame = await loop.run_in_executor(self._subscribers, next, frames, None)
-                if frame is None:
-                    break
-                await send({"type": "http.response.body", "body": frame, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
+            async with patience:
+                await send(_start(HTTPStatus.OK, EVENT_STREAM_TYPE))
+                while not gone.done():
+                    frame = await loop.run_in_executor(self._subscribers, next, frames, None)
+                    if frame is None:
+                        break
+                    await send({"type": "http.response.body", "body": frame, "more_body": True})
+                await send({"type": "http.response.body", "body": b""})
+        except TimeoutError:
+            log.info("kinesis_subscription_cut_short", reason="taken over, and not read")
         finally:
             self._subscriptions.close(subscription)
             gone.cancel()

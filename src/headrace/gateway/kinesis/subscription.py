@@ -5,14 +5,15 @@ event is on its way. An event without records is sent every `_IDLE_SECONDS`, wit
 reached.
 
 Rule 1: one subscription per consumer and shard. A second one within five seconds is refused; later
-it takes over, and the first one ends. Each gateway counts its own.
+it takes over, and the first one ends; if its client does not read, its response is cut short after
+`TAKE_OVER_SECONDS`. Each gateway counts its own.
 Rule 2: a client that does not read holds one event, not many: the next read begins when the event
 has been handed to the connection.
 """
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from headrace.gateway.kinesis.error import ServiceError, in_use, limit_exceeded
@@ -108,10 +109,18 @@ class Subscription:
         self._offset = offset
         self.began = began
         self._ended = threading.Event()
+        self._tell_end: Callable[[], object] = lambda: None
 
     def end(self) -> None:
-        """Stop before the next event."""
+        """Stop before the next event. Threads: any."""
         self._ended.set()
+        self._tell_end()
+
+    def when_ended(self, tell: Callable[[], object]) -> None:
+        """Call this when it ends, from whatever thread ends it, or at once if it has."""
+        self._tell_end = tell
+        if self._ended.is_set():
+            tell()
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Yield events until the shard ends, or five minutes are over.

@@ -7,6 +7,7 @@ import pytest
 import uvicorn
 from h2.config import H2Configuration
 from h2.connection import H2Connection
+from h2.errors import ErrorCodes
 from h2.events import Event, ResponseReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
 from hyperframe.frame import (
@@ -28,6 +29,7 @@ from headrace.gateway.kinesis.request_body import read_body
 from testkit.simulation.memory_transport import MemoryTransport
 
 _KIB = 1 << 10
+_MIB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
@@ -420,5 +422,34 @@ def test_a_head_has_time_while_nothing_is_read(monkeypatch: pytest.MonkeyPatch) 
         await settle()
         assert peer.ended() == [1]
         peer.connection.connection_lost(None)
+
+    asyncio.run(test())
+
+
+def test_a_subscription_has_one_deadline_however_its_client_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream, "_SUBSCRIPTION_SECONDS", 0.2)
+
+    async def push(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * _MIB, "more_body": True})
+
+    async def test() -> None:
+        peer = Gateway(push).connect()
+        peer.begin(INITIAL_WINDOW_SIZE=0)
+        peer.send(peer.head(1))
+        for _ in range(60):
+            peer.h2.increment_flow_control_window(4 * _KIB, 1)
+            peer.send(peer.h2.data_to_send())
+            await asyncio.sleep(0.02)
+            if reset := [each for each in peer.events() if isinstance(each, StreamReset)]:
+                assert reset[0].error_code == ErrorCodes.CANCEL
+                break
+        else:
+            pytest.fail("it has no end")
+        peer.connection.connection_lost(None)
+        await settle()
 
     asyncio.run(test())

@@ -7,7 +7,8 @@ Rule 2: `send` returns when the connection has taken the bytes, and takes no mor
 client's window and the socket's buffer have room for. A client that does not read holds one piece.
 Rule 3: a client that reads nothing for `WRITE_SECONDS`, or reads more slowly than `reading_pace`
 allows, loses the stream. A response without a length, a subscription, may wait for its reader as
-long as it lasts: it holds one event, and there are few of them.
+long as it lasts, and no longer: it holds one event, and there are few of them. An error has
+`ERROR_SECONDS`: whoever gets it may be anyone.
 """
 
 import asyncio
@@ -25,7 +26,9 @@ from headrace.gateway.kinesis.idle_connection import WRITE_SECONDS
 from headrace.gateway.kinesis.reading_pace import ReadingPace
 
 _PIECE_BYTES: Final = 64 << 10
-_READER_SECONDS: Final = 300.0
+_SUBSCRIPTION_SECONDS: Final = 300.0 + WRITE_SECONDS
+"""The five minutes of a subscription, and time to read its last event."""
+
 ERROR_SECONDS: Final = 5.0
 _NOT_IN_HTTP2: Final = (b"connection", b"keep-alive", b"transfer-encoding", b"upgrade")
 
@@ -67,6 +70,7 @@ class Http2Stream:
         self._head: Headers | None = None
         self._pace: ReadingPace | None = ReadingPace()
         self._most_seconds = WRITE_SECONDS
+        self._deadline: float | None = None
         self._responded = False
         self._changed = asyncio.Event()
         self._has_room = asyncio.Event()
@@ -145,6 +149,7 @@ class Http2Stream:
         self._head += [(name, value) for name, value in headers if name not in _NOT_IN_HTTP2]
         if not any(name == b"content-length" for name, _ in headers):
             self._pace = None
+            self._deadline = asyncio.get_running_loop().time() + _SUBSCRIPTION_SECONDS
         self._most_seconds = WRITE_SECONDS if status < HTTPStatus.BAD_REQUEST else ERROR_SECONDS
         if status < HTTPStatus.MULTIPLE_CHOICES:
             self._owner.succeeded()
@@ -177,7 +182,7 @@ class Http2Stream:
             TimeoutError: it reads too slowly.
         """
         if self._pace is None:
-            async with asyncio.timeout(_READER_SECONDS):
+            async with asyncio.timeout_at(self._deadline):
                 yield
             return
         clock = asyncio.get_running_loop().time
