@@ -19,26 +19,26 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from headrace.gateway.kinesis.http2.connection import Http2Connection
-from headrace.gateway.kinesis.http2.frame_watch import PREFACE
-from headrace.gateway.kinesis.idle_connection import (
+from headrace.gateway.kinesis.evictable_connection import (
     HEAD_SECONDS,
     MOST_CONNECTIONS,
     WRITE_SECONDS,
-    IdleConnection,
+    EvictableConnection,
     close_longest_idle,
 )
+from headrace.gateway.kinesis.http2.connection import Http2Connection
+from headrace.gateway.kinesis.http2.frame_watch import PREFACE
 from headrace.gateway.kinesis.reading_pace import ReadingPace
 
 
-class BoundedConnection(H11Protocol, IdleConnection):
+class BoundedConnection(H11Protocol, EvictableConnection):
     """What uvicorn makes for each client."""
 
     most_connections = MOST_CONNECTIONS
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._greeting: bytes | None = b""
+        self._preface: bytes | None = b""
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._pace = ReadingPace()
@@ -51,7 +51,7 @@ class BoundedConnection(H11Protocol, IdleConnection):
             close_longest_idle(self.connections, self)
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
-            self._greeting = None
+            self._preface = None
             if tls.selected_alpn_protocol() == "h2":
                 self._hand_over(b"")
 
@@ -61,15 +61,15 @@ class BoundedConnection(H11Protocol, IdleConnection):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._greeting is not None:
-            data = self._greeting + data
-            self._greeting = data
+        if self._preface is not None:
+            data = self._preface + data
+            self._preface = data
             if data.startswith(PREFACE):
                 self._hand_over(data)
                 return
             if PREFACE.startswith(data):  # the rest of it may come
                 return
-            self._greeting = None
+            self._preface = None
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._idle_since = None

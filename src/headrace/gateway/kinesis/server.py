@@ -12,7 +12,7 @@ import uvicorn
 
 from headrace.gateway.kinesis.app import KinesisApp
 from headrace.gateway.kinesis.connection import BoundedConnection
-from headrace.gateway.kinesis.idle_connection import IDLE_SECONDS, MOST_CONNECTIONS
+from headrace.gateway.kinesis.evictable_connection import IDLE_SECONDS, MOST_CONNECTIONS
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.model.error import ConfigError
 

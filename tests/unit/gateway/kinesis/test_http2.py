@@ -27,7 +27,7 @@ def test_requests_share_a_connection() -> None:
     serve(test)
 
 
-def test_a_greeting_may_come_in_pieces() -> None:
+def test_a_preface_may_come_in_pieces() -> None:
     async def test(application: Http2Application, connect: Connect) -> None:
         client = await connect()
         client.h2.initiate_connection()

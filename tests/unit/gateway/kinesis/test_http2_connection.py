@@ -453,3 +453,27 @@ def test_a_subscription_has_one_deadline_however_its_client_reads(
         await settle()
 
     asyncio.run(test())
+
+
+def test_a_writer_that_was_woken_waits_again_if_another_has_filled_the_socket() -> None:
+    async def test() -> None:
+        peer = Gateway(accept).connect()
+        peer.connection.pause_writing()
+        written = 0
+
+        async def write() -> None:
+            nonlocal written
+            await peer.connection.drain()
+            written += 1
+            peer.connection.pause_writing()
+
+        writers = [asyncio.ensure_future(write()) for _ in range(5)]
+        await settle()
+        for count in range(1, 6):
+            peer.connection.resume_writing()
+            await settle()
+            assert written == count
+        await asyncio.gather(*writers)
+        peer.connection.connection_lost(None)
+
+    asyncio.run(test())

@@ -97,8 +97,8 @@ def test_a_frame_that_does_not_come_is_not_waited_for(
     async def test(application: Http2Application, connect: Connect) -> None:
         client = await connect()
         client.h2.initiate_connection()
-        greeting = client.h2.data_to_send()
-        client.writer.write(greeting + sent if sent else PREFACE)
+        preface = client.h2.data_to_send()
+        client.writer.write(preface + sent if sent else PREFACE)
         with suppress(ConnectionError):
             while await asyncio.wait_for(client.reader.read(MIB), SECONDS):
                 pass

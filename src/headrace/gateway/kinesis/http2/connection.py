@@ -41,6 +41,12 @@ from h2.exceptions import ProtocolError
 from uvicorn.server import ServerState
 
 from headrace.gateway.kinesis.asgi import Scope
+from headrace.gateway.kinesis.evictable_connection import (
+    HEAD_SECONDS,
+    IDLE_SECONDS,
+    WRITE_SECONDS,
+    EvictableConnection,
+)
 from headrace.gateway.kinesis.http2.frame_watch import (
     CONTINUATION,
     DATA,
@@ -57,12 +63,6 @@ from headrace.gateway.kinesis.http2.server_side import (
     ServerSide,
 )
 from headrace.gateway.kinesis.http2.stream import Headers, Http2Stream
-from headrace.gateway.kinesis.idle_connection import (
-    HEAD_SECONDS,
-    IDLE_SECONDS,
-    WRITE_SECONDS,
-    IdleConnection,
-)
 from headrace.gateway.kinesis.limit.token_bucket import TokenBucket
 
 log = structlog.get_logger()
@@ -75,7 +75,7 @@ _LEAST_CREDIT_BYTES: Final = 4 << 10
 _MOST_CREDIT_BYTES: Final = 4 << 20
 
 
-class Http2Connection(asyncio.Protocol, IdleConnection):
+class Http2Connection(asyncio.Protocol, EvictableConnection):
     """Takes over the transport of a connection whose client speaks HTTP/2."""
 
     def __init__(
@@ -213,6 +213,8 @@ class Http2Connection(asyncio.Protocol, IdleConnection):
         kind = self._frames.kind
         if self._frames.is_first:
             self._count_frame(kind)
+        if self._transport.is_closing():
+            return
         if kind == GOAWAY:
             # The client begins no more requests. For `h2` it would be the end of those that run.
             self.shutdown()

@@ -3,7 +3,7 @@
 Rule 1: the client may allow any header table; responses use `_TABLE_BYTES` of it. `hpack`
 searches its table from end to end, and every response adds its request id.
 Rule 2: the bounds on the client's heads hold before it knows of them. That on its requests does
-not: a client that sends more of them at once than it was told later is no error. The connection
+not: a client that sends more of them before it has our settings is no error. The connection
 refuses them one by one.
 """
 

@@ -8,7 +8,7 @@ client's window and the socket's buffer have room for. A client that does not re
 Rule 3: a client that reads nothing for `WRITE_SECONDS`, or reads more slowly than `reading_pace`
 allows, loses the stream. A response without a length, a subscription, may wait for its reader as
 long as it lasts, and no longer: it holds one event, and there are few of them. An error has
-`ERROR_SECONDS`: whoever gets it may be anyone.
+`ERROR_SECONDS`: a client without a key gets it too.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 
 from headrace.gateway.kinesis.asgi import Message
+from headrace.gateway.kinesis.evictable_connection import WRITE_SECONDS
 from headrace.gateway.kinesis.http2.server_side import STREAM_WINDOW, ServerSide
-from headrace.gateway.kinesis.idle_connection import WRITE_SECONDS
 from headrace.gateway.kinesis.reading_pace import ReadingPace
 
 _PIECE_BYTES: Final = 64 << 10

@@ -10,8 +10,8 @@ IDLE_SECONDS: Final = 75
 MOST_CONNECTIONS: Final = 1024
 
 
-class IdleConnection(ABC):
-    """A connection that knows whether it is idle, over HTTP/1.1 or HTTP/2."""
+class EvictableConnection(ABC):
+    """A connection, over HTTP/1.1 or HTTP/2, that is closed for a new one while it is idle."""
 
     @property
     @abstractmethod
@@ -23,12 +23,12 @@ class IdleConnection(ABC):
         """Close it at once, whatever it has to send."""
 
 
-def close_longest_idle(connections: MutableSet[Any], newcomer: IdleConnection) -> None:
+def close_longest_idle(connections: MutableSet[Any], newcomer: EvictableConnection) -> None:
     """Close the connection that has been idle longest, if one is, to make room for a new one."""
     idle = [
         (since, each)
         for each in connections
-        if isinstance(each, IdleConnection)
+        if isinstance(each, EvictableConnection)
         and each is not newcomer
         and (since := each.idle_since) is not None
     ]
