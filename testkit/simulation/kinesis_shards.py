@@ -29,6 +29,7 @@ class KinesisShards:
 
     Attributes:
         now_ms: the service's clock; a test moves it.
+        creation: when the stream was created.
         most_per_page: how many records a page has at most, whatever its limit.
         throttled: how many of the next GetRecords are refused.
         requests: what was asked, in order.
@@ -37,6 +38,7 @@ class KinesisShards:
     def __init__(self, *, most_per_page: int = 10_000) -> None:
         self.shards: dict[str, MemoryShard] = {}
         self.now_ms = 1_000_000
+        self.creation = "1970-01-01T00:10:00.000Z"
         self.most_per_page = most_per_page
         self.throttled = 0
         self.forgets_iterators = False
@@ -74,15 +76,30 @@ class KinesisShards:
         """Forget a closed shard, as retention does."""
         assert not self.shards.pop(shard).is_open
 
+    def create_again(self) -> None:
+        """Delete the stream, and create another one of its name, with one shard."""
+        self.shards.clear()
+        self._count = 0
+        self.creation = datetime.fromtimestamp(self.now_ms / 1000, UTC).isoformat()
+        self._add()
+
     @property
     def open_shards(self) -> list[str]:
         """The shards that take records."""
         return [each.id for each in self.shards.values() if each.is_open]
 
+    def created(self) -> str:
+        """Return when the stream was created."""
+        self.requests.append("describe")
+        return self.creation
+
     def list_shards(self) -> tuple[list[Shard], int]:
         """Return all shards and the time."""
         self.requests.append("list")
-        found = [Shard(each.id, each.parents, each.is_open) for each in self.shards.values()]
+        found = [
+            Shard(each.id, each.parents, each.is_open, self.creation)
+            for each in self.shards.values()
+        ]
         return found, self.now_ms
 
     def shard_iterator(self, shard: str, position: Position | None) -> str:

@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -105,6 +106,12 @@ class KinesisClient:
         self._service = service or _botocore_client(connection)
         self._sleep = sleep
         self._name: dict[str, Any] = {"StreamName": connection.stream}
+
+    def created(self) -> str:
+        """Return when the stream was created: a later one of its name has another time."""
+        answer = self._call("describe_stream_summary", **self._name)
+        moment = answer["StreamDescriptionSummary"]["StreamCreationTimestamp"].astimezone(UTC)
+        return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1_000:03}Z"
 
     def list_shards(self) -> tuple[list[Shard], int]:
         """Return all shards, open and closed, and the service's time in milliseconds.
@@ -229,6 +236,7 @@ def _shard(listed: Mapping[str, Any]) -> Shard:
         listed["ShardId"],
         tuple(each for each in parents if each is not None),
         is_open="EndingSequenceNumber" not in listed["SequenceNumberRange"],
+        start=str(listed["SequenceNumberRange"].get("StartingSequenceNumber", "")),
     )
 
 

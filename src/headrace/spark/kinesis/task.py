@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from headrace.spark.kinesis.client import KinesisFault, kinesis_client
 from headrace.spark.kinesis.column import check_columns, source_batch
-from headrace.spark.kinesis.option import KinesisSourceOptions
+from headrace.spark.kinesis.option import FAIL_ON_DATA_LOSS, KinesisSourceOptions
 from headrace.spark.kinesis.position import SHARD_END, Position, sequence_of
 from headrace.spark.kinesis.shard_cursor import ShardCursor, ShardService
 from headrace.spark.source.data_loss import report_loss
@@ -157,7 +157,7 @@ class KinesisTask:
         return source_batch(schema, self.options.connection.stream, records)
 
     def _report_loss(self, what: str) -> None:
-        report_loss(what, fail=self.options.fail_on_data_loss)
+        report_loss(what, fail=self.options.fail_on_data_loss, option=FAIL_ON_DATA_LOSS)
 
 
 def _time_ms(record: Mapping[str, Any]) -> float:

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.spark.kinesis.batch_fetcher import BatchFetcher, FetchedBatch
 from headrace.spark.kinesis.option import KinesisSourceOptions, read_source_options
-from headrace.spark.kinesis.position import SHARD_END, after
+from headrace.spark.kinesis.position import SHARD_END, StreamOffset, after
 from headrace.spark.source.data_loss import DataLoss
 from testkit.simulation.kinesis_shards import KinesisShards
 
@@ -54,7 +54,7 @@ def test_a_batch_ends_after_the_last_record() -> None:
     batch = reader.next_batch(reader.initial())
 
     assert texts(batch) == ["a", "b", "c"]
-    assert batch.end == {FIRST: after("103")}
+    assert batch.end.shards == {FIRST: after("103")}
 
 
 def test_nothing_new_is_an_empty_batch_that_ends_where_it_begins() -> None:
@@ -147,7 +147,7 @@ def test_children_are_read_in_the_batch_after_the_end_of_their_parent() -> None:
     first = reader.next_batch(reader.initial())
     second = reader.next_batch(first.end)
 
-    assert first.end[FIRST] == SHARD_END
+    assert first.end.shards[FIRST] == SHARD_END
     assert (texts(first), texts(second)) == (["k:1"], ["k:2"])
 
 
@@ -160,6 +160,56 @@ def test_a_shard_that_retention_took_is_reported() -> None:
 
     with pytest.raises(DataLoss, match="shardId-000000000000 is gone"):
         reader.next_batch(start)
+
+
+def test_a_stream_that_was_created_again_is_read_from_its_first_record() -> None:
+    service = KinesisShards()
+    service.write(FIRST, "old")
+    service.split(FIRST)
+    reader = fetcher(service)
+    end = reader.next_batch(reader.next_batch(reader.initial()).end).end
+    service.create_again()
+    service.write(FIRST, "new")
+
+    for following in (reader, fetcher(service)):  # a query that runs, and one that was down
+        batch = following.next_batch(end)
+        assert texts(batch) == ["new"]
+        assert batch.end == StreamOffset(service.creation, {FIRST: after("102")})
+        assert texts(following.next_batch(batch.end)) == []
+
+
+def test_a_stream_that_was_created_again_fails_a_query_that_must_lose_nothing() -> None:
+    service = KinesisShards()
+    service.split(FIRST)
+    reader = fetcher(service, failOnDataLoss="true")
+    end = reader.next_batch(reader.initial()).end
+    service.create_again()
+
+    with pytest.raises(DataLoss, match=r"clicks: .* created again.*kinesis\.failOnDataLoss"):
+        fetcher(service, failOnDataLoss="true").next_batch(end)
+
+
+def test_an_offset_of_before_streams_were_told_apart_is_taken_as_it_is() -> None:
+    service = KinesisShards()
+    service.write(FIRST, "a", "b")
+    reader = fetcher(service, failOnDataLoss="true")
+
+    batch = reader.next_batch(StreamOffset(None, {FIRST: after("101")}))
+
+    assert texts(batch) == ["b"]
+    assert batch.end == StreamOffset(service.creation, {FIRST: after("102")})
+
+
+def test_an_unchanged_stream_is_described_once_a_minute() -> None:
+    service = KinesisShards()
+    time = Time()
+    reader = fetcher(service, time)
+    position = reader.initial()
+    for _ in range(100):
+        time.sleep(1)
+        position = reader.next_batch(position).end
+
+    assert service.requests.count("describe") == 2
 
 
 def test_available_now_ends_with_what_is_there_and_follows_a_split() -> None:

@@ -1,5 +1,6 @@
 """Requests that fail for a while are retried; errors say what the service said."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -67,6 +68,13 @@ def test_a_throttled_read_is_reported_at_once() -> None:
     assert error.value.is_throttling
 
 
+def test_the_creation_of_a_stream_has_milliseconds() -> None:
+    moment = datetime.fromtimestamp(1_794_826_800.0045, UTC).astimezone()
+    summary = {"StreamDescriptionSummary": {"StreamCreationTimestamp": moment}}
+
+    assert client(summary).created() == "2026-11-16T11:00:00.004Z"
+
+
 def test_all_pages_of_shards_are_listed() -> None:
     date = {"HTTPHeaders": {"date": "Mon, 16 Nov 2026 11:00:00 GMT"}}
     numbers = {"StartingSequenceNumber": "1"}
@@ -77,5 +85,5 @@ def test_all_pages_of_shards_are_listed() -> None:
         {"Shards": [closed], "NextToken": "more", "ResponseMetadata": date}, {"Shards": [child]}
     ).list_shards()
 
-    assert shards == [Shard("a", (), False), Shard("b", ("a",), True)]
+    assert shards == [Shard("a", (), False, "1"), Shard("b", ("a",), True, "1")]
     assert now_ms == 1_794_826_800_000
