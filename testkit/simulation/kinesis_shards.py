@@ -32,6 +32,7 @@ class KinesisShards:
         creation: when the stream was created.
         most_per_page: how many records a page has at most, whatever its limit.
         throttled: how many of the next GetRecords are refused.
+        empty_pages: how many of the next GetRecords return nothing, though there are records.
         requests: what was asked, in order.
     """
 
@@ -41,6 +42,7 @@ class KinesisShards:
         self.creation = "1970-01-01T00:10:00.000Z"
         self.most_per_page = most_per_page
         self.throttled = 0
+        self.empty_pages = 0
         self.forgets_iterators = False
         self.requests: list[str] = []
         self._number = 100
@@ -76,6 +78,10 @@ class KinesisShards:
         """Forget a closed shard, as retention does."""
         assert not self.shards.pop(shard).is_open
 
+    def trim(self, shard: str, count: int) -> None:
+        """Forget the oldest records of a shard, as retention does."""
+        del self.shards[shard].records[:count]
+
     def create_again(self) -> None:
         """Delete the stream, and create another one of its name, with one shard."""
         self.shards.clear()
@@ -102,15 +108,20 @@ class KinesisShards:
         ]
         return found, self.now_ms
 
-    def shard_iterator(self, shard: str, position: Position | None) -> str:
-        """Return an iterator: the shard and an index."""
+    def shard_iterator(
+        self, shard: str, position: Position | None, *, with_last: bool = False
+    ) -> str:
+        """Return an iterator: the shard and an index. A record that is gone begins the shard."""
         assert position != SHARD_END
         if shard not in self.shards:
             raise KinesisFault("no such shard", "ResourceNotFoundException")
         records = self.shards[shard].records
         if position is None:
             return f"{shard}/{len(records)}"
-        return f"{shard}/{sum(not _lies_after(each, position) for each in records)}"
+        before = sum(not _lies_after(each, position) for each in records)
+        last = str(sequence_of(position))
+        has_last = before > 0 and records[before - 1]["SequenceNumber"] == last
+        return f"{shard}/{before - (with_last and has_last)}"
 
     def get_records(self, iterator: str, limit: int) -> Page:
         """Return a page; refuse it when throttled, or when iterators are forgotten."""
@@ -123,6 +134,9 @@ class KinesisShards:
             raise KinesisFault("too old", "ExpiredIteratorException")
         name, _, at = iterator.partition("/")
         shard = self.shards[name]
+        if self.empty_pages:
+            self.empty_pages -= 1
+            return Page([], iterator, 1)
         end = min(int(at) + min(limit, self.most_per_page), len(shard.records))
         ended = end == len(shard.records) and not shard.is_open
         behind_ms = 0 if end == len(shard.records) else 1

@@ -191,6 +191,7 @@ class BatchFetcher:
             shard,
             position,
             interval_seconds=self._options.fetch_interval_seconds,
+            report_loss=self._report_loss,
             iterator=iterator,
             clock=self._clock,
         )

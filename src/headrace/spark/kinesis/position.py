@@ -68,8 +68,11 @@ def sequence_of(position: Position) -> int | None:
     return int(position) if _SEQUENCE.fullmatch(position) else None
 
 
-def iterator_request(position: Position) -> dict[str, Any]:
+def iterator_request(position: Position, *, with_last: bool = False) -> dict[str, Any]:
     """Return what GetShardIterator needs to read on from a position.
+
+    Args:
+        with_last: begin with the last record that was read, if the position is after one.
 
     >>> iterator_request(after("49"))
     {'ShardIteratorType': 'AFTER_SEQUENCE_NUMBER', 'StartingSequenceNumber': '49'}
@@ -80,7 +83,8 @@ def iterator_request(position: Position) -> dict[str, Any]:
         moment = datetime.fromtimestamp(int(position.removeprefix(_TIME)) / 1_000, UTC)
         return {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": moment}
     assert position != SHARD_END
-    return {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "StartingSequenceNumber": str(position)}
+    kind = "AT_SEQUENCE_NUMBER" if with_last else "AFTER_SEQUENCE_NUMBER"
+    return {"ShardIteratorType": kind, "StartingSequenceNumber": str(position)}
 
 
 def dump_offset(stream: str, offset: StreamOffset) -> Shape:

@@ -162,6 +162,50 @@ def test_a_shard_that_retention_took_is_reported() -> None:
         reader.next_batch(start)
 
 
+@pytest.mark.parametrize("left", [["c"], []])
+def test_records_that_retention_took_while_the_query_was_down_are_reported(left: list[str]) -> None:
+    service = KinesisShards()
+    service.write(FIRST, "a")
+    reader = fetcher(service)
+    end = reader.next_batch(reader.initial()).end
+    service.write(FIRST, "b", *left)
+    service.trim(FIRST, 2)
+    service.empty_pages = 1
+
+    strict = fetcher(service, failOnDataLoss="true")
+    with pytest.raises(DataLoss, match=rf"{FIRST} has no record 101 any more"):
+        while True:
+            strict.next_batch(end)
+    lenient = fetcher(service)
+    assert texts(lenient.next_batch(end)) == left
+
+
+def test_a_query_that_was_down_and_lost_nothing_goes_on() -> None:
+    service = KinesisShards(most_per_page=1)
+    service.write(FIRST, "a", "b")
+    reader = fetcher(service)
+    end = reader.next_batch(reader.initial()).end
+    service.trim(FIRST, 1)
+    service.write(FIRST, "c", "d")
+    service.empty_pages = 1
+    service.throttled = 1
+
+    strict = fetcher(service, failOnDataLoss="true")
+    strict.next_batch(end)  # throttled
+    assert texts(strict.next_batch(end)) == ["c", "d"]
+
+
+def test_a_shard_that_is_idle_for_longer_than_its_retention_is_no_loss_to_a_running_query() -> None:
+    service = KinesisShards()
+    service.write(FIRST, "a")
+    reader = fetcher(service, failOnDataLoss="true")
+    end = reader.next_batch(reader.initial()).end
+    service.trim(FIRST, 1)
+    service.forgets_iterators = True
+
+    assert texts(reader.next_batch(end)) == []
+
+
 def test_a_stream_that_was_created_again_is_read_from_its_first_record() -> None:
     service = KinesisShards()
     service.write(FIRST, "old")
