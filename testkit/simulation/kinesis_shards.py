@@ -108,16 +108,12 @@ class KinesisShards:
         ]
         return found, self.now_ms
 
-    def shard_iterator(
-        self, shard: str, position: Position | None, *, with_last: bool = False
-    ) -> str:
+    def shard_iterator(self, shard: str, position: Position, *, with_last: bool = False) -> str:
         """Return an iterator: the shard and an index. A record that is gone begins the shard."""
         assert position != SHARD_END
         if shard not in self.shards:
             raise KinesisFault("no such shard", "ResourceNotFoundException")
         records = self.shards[shard].records
-        if position is None:
-            return f"{shard}/{len(records)}"
         before = sum(not _lies_after(each, position) for each in records)
         last = str(sequence_of(position))
         has_last = before > 0 and records[before - 1]["SequenceNumber"] == last

@@ -20,19 +20,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from headrace.spark.kinesis.option import FAIL_ON_DATA_LOSS, KinesisSourceOptions
-from headrace.spark.kinesis.position import (
-    SHARD_END,
-    Position,
-    Positions,
-    StreamOffset,
-    at_timestamp,
-)
+from headrace.spark.kinesis.position import SHARD_END, Position, Positions, StreamOffset
 from headrace.spark.kinesis.shard_cursor import ShardCursor, ShardService
 from headrace.spark.kinesis.shard_graph import continued, initial_positions, readable
 from headrace.spark.kinesis.shard_listing import ListingService, ShardListing
+from headrace.spark.kinesis.shard_tip import ShardTip
 from headrace.spark.source.data_loss import report_loss
 
 Records = list[Mapping[str, Any]]
@@ -74,19 +70,17 @@ class BatchFetcher:
         self._finished: set[str] = set()
 
     def initial(self) -> StreamOffset:
-        """Return where a query without a checkpoint begins.
-
-        LATEST is stored as a time, because an iterator cannot be: it ends after five minutes. While
-        this process lives, the iterator is used.
-        """
+        """Return where a query without a checkpoint begins."""
         listing = self._listing
         listing.refresh(frozenset())
         positions = initial_positions(listing.shards, self._options.starting)
-        for each in listing.shards:
-            if each.id not in positions:
-                positions[each.id] = at_timestamp(listing.now_ms)
-                iterator = self._service.shard_iterator(each.id, None)
-                self._cursors[each.id] = self._cursor(each.id, positions[each.id], iterator)
+        latest = [each.id for each in listing.shards if each.id not in positions]
+        if latest:
+            tip = ShardTip(listing.now_ms, self._clock, self._sleep)
+            with ThreadPoolExecutor(min(len(latest), self._options.threads)) as pool:
+                found = pool.map(lambda each: tip.cursor(partial(self._cursor, each)), latest)
+                self._cursors |= dict(zip(latest, found, strict=True))
+        positions |= {each: self._cursors[each].position for each in latest}
         return StreamOffset(listing.created, positions)
 
     def stop_at_now(self) -> None:
@@ -185,14 +179,13 @@ class BatchFetcher:
         if self._until_ms is not None:
             self._finished.add(shard)
 
-    def _cursor(self, shard: str, position: Position, iterator: str | None = None) -> ShardCursor:
+    def _cursor(self, shard: str, position: Position) -> ShardCursor:
         return ShardCursor(
             self._service,
             shard,
             position,
             interval_seconds=self._options.fetch_interval_seconds,
             report_loss=self._report_loss,
-            iterator=iterator,
             clock=self._clock,
         )
 

@@ -126,13 +126,9 @@ class KinesisClient:
             found += answer["Shards"]
         return [_shard(each) for each in found], now_ms
 
-    def shard_iterator(
-        self, shard: str, position: Position | None, *, with_last: bool = False
-    ) -> str:
-        """Return an iterator at a position, or before the last record read; None is LATEST."""
-        where: dict[str, Any] = {"ShardIteratorType": "LATEST"}
-        if position is not None:
-            where = iterator_request(position, with_last=with_last)
+    def shard_iterator(self, shard: str, position: Position, *, with_last: bool = False) -> str:
+        """Return an iterator at a position, or before the last record that was read."""
+        where = iterator_request(position, with_last=with_last)
         answer = self._call("get_shard_iterator", **self._name, ShardId=shard, **where)
         return str(answer["ShardIterator"])
 

@@ -30,10 +30,8 @@ _EXPIRED: Final = "ExpiredIteratorException"
 class ShardService(Protocol):
     """What a cursor needs of the API."""
 
-    def shard_iterator(
-        self, shard: str, position: Position | None, *, with_last: bool = False
-    ) -> str:
-        """Return an iterator at a position, or before the last record read; None is LATEST."""
+    def shard_iterator(self, shard: str, position: Position, *, with_last: bool = False) -> str:
+        """Return an iterator at a position, or before the last record that was read."""
         ...
 
     def get_records(self, iterator: str, limit: int) -> Page:
@@ -67,14 +65,13 @@ class ShardCursor:
         *,
         interval_seconds: float,
         report_loss: Callable[[str], None],
-        iterator: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._service = service
         self._shard = shard
         self._interval_seconds = interval_seconds
         self._report_loss = report_loss
-        self._iterator = iterator
+        self._iterator: str | None = None
         self._expected: int | None = None
         self._clock = clock
         self._backoff = service.backoff()

@@ -6,8 +6,15 @@ from typing import Any
 import pytest
 
 from headrace.spark.kinesis.batch_fetcher import BatchFetcher, FetchedBatch
+from headrace.spark.kinesis.client import Page
 from headrace.spark.kinesis.option import KinesisSourceOptions, read_source_options
-from headrace.spark.kinesis.position import SHARD_END, StreamOffset, after
+from headrace.spark.kinesis.position import (
+    SHARD_END,
+    TRIM_HORIZON,
+    StreamOffset,
+    after,
+    at_timestamp,
+)
 from headrace.spark.source.data_loss import DataLoss
 from testkit.simulation.kinesis_shards import KinesisShards
 
@@ -65,16 +72,57 @@ def test_nothing_new_is_an_empty_batch_that_ends_where_it_begins() -> None:
     assert reader.next_batch(start) == FetchedBatch(start)
 
 
-def test_latest_reads_only_what_comes_later_also_without_its_iterator() -> None:
-    service = KinesisShards()
-    service.write(FIRST, "old")
+@pytest.mark.parametrize("idle_ms", [0, 100_000, 10_000_000])
+def test_latest_is_after_the_last_record_whatever_the_clock_says(idle_ms: int) -> None:
+    service = KinesisShards(most_per_page=2)
+    service.write(FIRST, "a", "b", "c")
+    service.now_ms += idle_ms
+    service.throttled = 1
     reader = fetcher(service, startingPosition="LATEST")
-    service.now_ms += 5_000
     start = reader.initial()
+    service.now_ms -= 60_000  # of another machine
     service.write(FIRST, "new")
 
+    assert start.shards == {FIRST: after("103")}
     assert texts(reader.next_batch(start)) == ["new"]
+    assert texts(fetcher(service).next_batch(start)) == ["new"], "after a crash"
+
+
+def test_latest_of_an_empty_shard_is_its_beginning() -> None:
+    service = KinesisShards()
+    left, right = service.split(FIRST)
+    start = fetcher(service, startingPosition="LATEST").initial()
+
+    assert start.shards == {FIRST: SHARD_END, left: TRIM_HORIZON, right: TRIM_HORIZON}
+
+
+def test_latest_of_a_long_shard_that_is_idle_is_a_time_since_which_it_has_nothing() -> None:
+    service = KinesisShards(most_per_page=1)
+    service.write(FIRST, *"abcdefgh")
+    service.now_ms = written = 10_000_000
+    start = fetcher(service, startingPosition="LATEST").initial()
+    service.write(FIRST, "new")
+
+    assert start.shards == {FIRST: at_timestamp(written - 600_000)}
+    assert len(service.requests) < 20, "not all of it was read"
     assert texts(fetcher(service).next_batch(start)) == ["new"]
+
+
+def test_latest_of_a_shard_that_is_written_faster_than_read_is_found() -> None:
+    service = KinesisShards(most_per_page=1)
+    service.write(FIRST, "a", "b")
+    fetch = service.get_records
+
+    def busy(iterator: str, limit: int) -> Page:
+        service.now_ms += 100
+        service.write(FIRST, "more", "more")
+        return fetch(iterator, limit)
+
+    service.get_records = busy  # type: ignore[method-assign]
+
+    fetcher(service, startingPosition="LATEST").initial()
+
+    assert len(service.requests) < 50
 
 
 def test_records_and_bytes_bound_a_batch() -> None:

@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from headrace.spark.kinesis.client import KinesisClient, KinesisFault
 from headrace.spark.kinesis.option import read_sink_options
+from headrace.spark.kinesis.position import TRIM_HORIZON
 from headrace.spark.kinesis.shard_graph import Shard
 
 CONNECTION = read_sink_options(
@@ -48,18 +49,18 @@ def test_limits_lost_connections_and_faults_of_the_service_are_retried() -> None
     answer = {"ShardIterator": "it"}
 
     for first in (refused("LimitExceededException"), refused("InternalFailure", 500), lost):
-        assert client(first, first, answer).shard_iterator("s", None) == "it"
+        assert client(first, first, answer).shard_iterator("s", TRIM_HORIZON) == "it"
 
 
 def test_retries_end() -> None:
     with pytest.raises(KinesisFault, match="clicks: get_shard_iterator: LimitExceeded") as error:
-        client(*[refused("LimitExceededException")] * 3).shard_iterator("s", None)
+        client(*[refused("LimitExceededException")] * 3).shard_iterator("s", TRIM_HORIZON)
     assert error.value.is_throttling
 
 
 def test_a_refusal_is_not_retried() -> None:
     with pytest.raises(KinesisFault, match="AccessDeniedException: said so"):
-        client(refused("AccessDeniedException"), {}).shard_iterator("s", None)
+        client(refused("AccessDeniedException"), {}).shard_iterator("s", TRIM_HORIZON)
 
 
 def test_a_throttled_read_is_reported_at_once() -> None:

@@ -27,9 +27,7 @@ class Shard:
     pages: Sequence[Sequence[dict[str, Any]]]
     fetches: int = field(default=0)
 
-    def shard_iterator(
-        self, shard: str, position: Position | None, *, with_last: bool = False
-    ) -> str:
+    def shard_iterator(self, shard: str, position: Position, *, with_last: bool = False) -> str:
         return "0"
 
     def get_records(self, iterator: str, limit: int) -> Page:
