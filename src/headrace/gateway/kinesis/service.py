@@ -59,6 +59,7 @@ class KinesisService:
             if settings.metrics is None
             else MetricsServer(settings.metrics, lambda: self.metrics.readings(self._enabled))
         )
+        self.store.tail.listen(self.writer.wake)
         self.ciphers = StreamCiphers(settings.master_keys)
         self.scaling = settings.scaling
         self._scaler = Scaler(settings.scaling, self.store, self.keeper, self.reader)

@@ -65,7 +65,7 @@ class StreamCiphers:
             created_ms=now_ms,
         )
         kept = (*_retired(keys, now_ms), new)
-        return stream.changed(data_keys=kept, status=StreamStatus.UPDATING)
+        return stream.changed(data_keys=kept, status=StreamStatus.UPDATING, awaits_leases=True)
 
     def stopped(self, stream: StreamState, now_ms: int) -> StreamState:
         """Return the stream without encryption of new records. Older ones can still be read."""

@@ -5,7 +5,12 @@ import pytest
 from headrace.client.error import BrokerError, ClientError, ConnectionLost
 from headrace.client.write.batch_writer import WrittenBatch
 from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
-from headrace.gateway.kinesis.record.put_queue import PAUSE_SECONDS, RETRY_SECONDS, PutQueue
+from headrace.gateway.kinesis.record.put_queue import (
+    PAUSE_SECONDS,
+    RETRY_SECONDS,
+    PermitEnded,
+    PutQueue,
+)
 from headrace.gateway.kinesis.record.row import Row, ShardLog
 from headrace.model.ids import TopicPartition
 from headrace.records.decode import decode
@@ -73,6 +78,67 @@ def test_a_refusal_fails_what_waits_behind_it_and_asks_for_a_new_identity() -> N
     puts.identify(ProducerIdentity(8, 0))
     assert values(puts.take(0.1, NOW_MS)[OTHER]) == [b"b"]
     assert not other[0].done()
+
+
+class Permission:
+    """A permit that a test gives and ends."""
+
+    def __init__(self) -> None:
+        self.answer: bool | None = None
+
+    def __call__(self) -> bool | None:
+        return self.answer
+
+
+def test_rows_wait_for_their_permit_and_fail_when_it_ends_before_they_are_sent() -> None:
+    puts, permit = queue(), Permission()
+    free = puts.add(OTHER, [Row(b"k", b"free")])
+    [held] = puts.add(ONE, [Row(b"k", b"plain")], permit)
+    [behind] = puts.add(ONE, [Row(b"k", b"encrypted")])
+
+    assert list(puts.take(0.0, NOW_MS)) == [OTHER]
+    assert puts.seconds_to_wait(0.0) is not None, "it is looked at again"
+    puts.finish(OTHER, WrittenBatch(0, -1), 0.0)
+    permit.answer = False
+    assert values(puts.take(0.0, NOW_MS)[ONE]) == [b"encrypted"]
+
+    assert isinstance(held.exception(0), PermitEnded)
+    assert free[0].done() and not behind.done()
+
+
+def test_a_permit_that_is_given_lets_rows_go_and_holds_back_those_behind() -> None:
+    puts, one, other = queue(), Permission(), Permission()
+    one.answer = True
+    puts.add(ONE, [Row(b"k", b"a")], one)
+    puts.add(ONE, [Row(b"k", b"b")], other)
+
+    assert values(puts.take(0.0, NOW_MS)[ONE]) == [b"a"]
+    assert puts.may_leave(ONE)
+    puts.finish(ONE, WrittenBatch(0, -1), 0.0)
+    assert puts.take(0.0, NOW_MS) == {}
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_a_batch_is_not_sent_again_after_its_permit_has_ended(is_sent: bool) -> None:
+    puts, permit = queue(), Permission()
+    permit.answer = True
+    [future] = puts.add(ONE, [Row(b"k", b"plain")], permit)
+    puts.take(0.0, NOW_MS)
+    permit.answer = True if is_sent else None
+    assert puts.may_leave(ONE) is is_sent
+    puts.finish(ONE, ConnectionLost("cut"), 0.0)
+    [behind] = puts.add(ONE, [Row(b"k", b"encrypted")])
+
+    permit.answer = None
+    assert puts.take(1.0, NOW_MS) == {}
+    permit.answer = False
+    assert puts.take(2.0, NOW_MS) == {}
+
+    assert isinstance(future.exception(0), ClientError)
+    assert isinstance(future.exception(0), PermitEnded) is not is_sent
+    assert puts.needs_identity and not behind.done(), "the sequence of the batch is spent"
+    puts.identify(ProducerIdentity(8, 0))
+    assert values(puts.take(2.0, NOW_MS)[ONE]) == [b"encrypted"]
 
 
 def test_a_batch_is_given_up_in_time() -> None:

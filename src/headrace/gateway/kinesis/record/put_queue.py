@@ -9,6 +9,9 @@ a broker that has it already appends it only once. Meanwhile only its own partit
 Rule 3: when a batch is given up, whether it was written is unknown and its sequence is spent. Later
 batches, of all partitions, begin with a new producer id. What waits behind it fails as well: no put
 may wait longer than the request that holds its bytes.
+Rule 4: rows may come with a permit, which is asked whenever they are about to be sent, again too.
+They wait while it is not known. When it has ended they fail: with `PermitEnded` if they were never
+sent.
 """
 
 from collections import deque
@@ -32,6 +35,9 @@ RETRY_SECONDS: Final = 30.0
 """How long a batch is sent again before its puts fail; boto3 waits for a minute by default."""
 
 PAUSE_SECONDS: Final = 0.1
+_HELD_SECONDS: Final = 0.5
+"""How often at least a permit is asked for; its owner also says when it may have changed."""
+
 _BATCH_BYTES: Final = 900_000
 """Below Kafka's default of max.message.bytes. A larger record has a batch of its own."""
 
@@ -47,6 +53,14 @@ _PLAIN: Final = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 _WITH_HEADERS: Final = _PLAIN.append(pa.field("headers", HEADERS))
 
 
+Permit = Callable[[], bool | None]
+"""Returns whether rows may be sent as they are, at this moment; None if that is not known now."""
+
+
+class PermitEnded(ClientError):
+    """Rows may not be written as they are any more, and have not been."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlacedRows:
     """Where rows were written: at consecutive offsets, with one time."""
@@ -59,12 +73,17 @@ class PlacedRows:
 class _Job:
     rows: Sequence[Row]
     size_bytes: int
+    permit: Permit | None = None
     placed: "Future[PlacedRows]" = field(default_factory=Future)
 
 
 @dataclass(slots=True)
 class _Sending:
-    """One batch of one partition, from its first try to its outcome."""
+    """One batch of one partition, from its first try to its outcome.
+
+    Attributes:
+        is_sent: whether a broker may have it.
+    """
 
     jobs: list[_Job]
     batch: memoryview
@@ -72,6 +91,7 @@ class _Sending:
     deadline: float
     not_before: float
     on_way: bool = True
+    is_sent: bool = False
 
 
 class PutQueue:
@@ -89,6 +109,7 @@ class PutQueue:
         self._identity = NO_IDENTITY
         self._is_identified = False
         self._sequences: dict[ShardLog, int] = {}
+        self._is_held = False
 
     @property
     def is_empty(self) -> bool:
@@ -99,10 +120,12 @@ class PutQueue:
         """Whether the next `take` should come with a new producer id."""
         return not self._is_identified
 
-    def add(self, partition: ShardLog, rows: Sequence[Row]) -> "list[Future[PlacedRows]]":
+    def add(
+        self, partition: ShardLog, rows: Sequence[Row], permit: Permit | None = None
+    ) -> "list[Future[PlacedRows]]":
         """Add rows; return one future per row. Rows of one batch share a future."""
         futures: list[Future[PlacedRows]] = []
-        for job in _jobs(rows):
+        for job in _jobs(rows, permit):
             futures += [job.placed] * len(job.rows)
             self._waiting.setdefault(partition, deque()).append(job)
         return futures
@@ -119,8 +142,10 @@ class PutQueue:
         return again + [log for log in self._waiting if log not in self._sending]
 
     def seconds_to_wait(self, now: float) -> float | None:
-        """Return when the next pause ends; None if there is none that has not ended yet."""
+        """Return when to look again; None if nothing is to be sent later."""
         pauses = [each.not_before - now for each in self._sending.values() if not each.on_way]
+        if self._is_held:
+            pauses.append(_HELD_SECONDS)
         return min((pause for pause in pauses if pause > 0), default=None)
 
     def take(
@@ -132,15 +157,16 @@ class PutQueue:
             may_go: whether a batch of this partition can be sent now.
         """
         taken: dict[ShardLog, memoryview] = {}
-        for log, each in self._sending.items():
-            if not each.on_way and each.not_before <= now and may_go(log):
+        self._is_held = False
+        for log, each in list(self._sending.items()):
+            if not each.on_way and each.not_before <= now and self._permits(log) and may_go(log):
                 each.on_way = True
                 taken[log] = each.batch
         total = sum(map(len, taken.values()))
         for log in list(self._waiting):
-            if total >= _ROUND_BYTES:
+            if total >= _ROUND_BYTES or self.needs_identity:
                 break
-            if log in self._sending or not may_go(log):
+            if log in self._sending or not may_go(log) or not self._permits_next(log):
                 continue
             jobs = self._take_jobs(log)
             batch = self._encode(log, jobs, now_ms)
@@ -171,6 +197,14 @@ class PutQueue:
             for job in (*sending.jobs, *self._waiting.pop(partition, ())):
                 job.placed.set_exception(outcome)
 
+    def may_leave(self, partition: ShardLog) -> bool:
+        """Return whether a batch that `take` returned may still be sent, and note that it is."""
+        sending = self._sending.get(partition)
+        if sending is None or _verdict(sending.jobs) is not True:
+            return False
+        sending.is_sent = True
+        return True
+
     def fail_all(self, error: ClientError) -> None:
         """Give up everything."""
         jobs = [job for queue in self._waiting.values() for job in queue]
@@ -181,12 +215,37 @@ class PutQueue:
         for job in jobs:
             job.placed.set_exception(error)
 
+    def _permits(self, partition: ShardLog) -> bool:
+        """Return whether a batch may be sent again; give it up if it never may."""
+        sending = self._sending[partition]
+        verdict = _verdict(sending.jobs)
+        self._is_held |= verdict is None
+        if verdict is False:
+            del self._sending[partition]
+            self._is_identified = False  # its sequence is spent
+            error = ClientError("the permit of a batch ended while it was sent again")
+            for job in sending.jobs:
+                job.placed.set_exception(error if sending.is_sent else PermitEnded())
+        return verdict is True
+
+    def _permits_next(self, partition: ShardLog) -> bool:
+        """Return whether the next rows may be sent; give up those that never may."""
+        queue = self._waiting[partition]
+        while queue:
+            verdict = _verdict([queue[0]])
+            if verdict is not False:
+                self._is_held |= verdict is None
+                return verdict is True
+            queue.popleft().placed.set_exception(PermitEnded())
+        del self._waiting[partition]
+        return False
+
     def _take_jobs(self, partition: ShardLog) -> list[_Job]:
         """Take jobs for one batch. A partition that has more goes last next time."""
         queue = self._waiting.pop(partition)
         jobs = [queue.popleft()]
         size = jobs[0].size_bytes
-        while queue and size + queue[0].size_bytes <= _BATCH_BYTES:
+        while queue and size + queue[0].size_bytes <= _BATCH_BYTES and _verdict([queue[0]]):
             jobs.append(queue.popleft())
             size += jobs[-1].size_bytes
         if queue:
@@ -228,15 +287,23 @@ def _headers(row: Row) -> list[dict[str, object]]:
     return [{"key": EXPLICIT_HASH_KEY, "value": row.explicit_hash_key.encode()}]
 
 
-def _jobs(rows: Sequence[Row]) -> list[_Job]:
+def _verdict(jobs: Sequence[_Job]) -> bool | None:
+    """Return False if a permit has ended, None if one is not known, and True otherwise."""
+    verdicts = [job.permit() for job in jobs if job.permit is not None]
+    if False in verdicts:
+        return False
+    return None if None in verdicts else True
+
+
+def _jobs(rows: Sequence[Row], permit: Permit | None) -> list[_Job]:
     """Cut rows into jobs that fit into a batch; a row that does not is alone."""
     jobs: list[_Job] = []
     start = size = 0
     for at, row in enumerate(rows):
         if at > start and size + row.size_bytes > _BATCH_BYTES:
-            jobs.append(_Job(rows[start:at], size))
+            jobs.append(_Job(rows[start:at], size, permit))
             start, size = at, 0
         size += row.size_bytes
     if rows:
-        jobs.append(_Job(rows[start:], size))
+        jobs.append(_Job(rows[start:], size, permit))
     return jobs
