@@ -27,7 +27,12 @@ from headrace.gateway.kinesis.error import (
     validation,
 )
 from headrace.gateway.kinesis.operation.dry_run import refuse_dry_run
-from headrace.gateway.kinesis.record.put_queue import Permit, PermitEnded, PlacedRows
+from headrace.gateway.kinesis.record.put_queue import (
+    RETRY_SECONDS,
+    Permit,
+    PermitEnded,
+    PlacedRows,
+)
 from headrace.gateway.kinesis.record.row import Row, ShardLog
 from headrace.gateway.kinesis.service import KinesisService, Request, Steps
 from headrace.gateway.kinesis.store.lease import lease_clock
@@ -210,7 +215,7 @@ def _row(put: _Put, cipher: RecordCipher | None) -> Row:
 
 def _plain_permit(service: KinesisService, stream: StreamState) -> Permit:
     """Return a permit that lasts as long as a fresh view says that the stream is not encrypted."""
-    deadline = lease_clock() + VOUCH_SECONDS
+    deadline = lease_clock() + RETRY_SECONDS + VOUCH_SECONDS
 
     def permit() -> bool | None:
         found = service.store.may_be_plain(stream)
