@@ -129,6 +129,38 @@ def test_a_gateway_without_the_key_neither_encrypts_nor_writes_plain_records(
     assert len(read_topic(broker.address, stream)[0]) == 1
 
 
+def test_a_record_whose_key_is_gone_names_it_and_can_be_passed(
+    client: Any, broker: BrokerProcess, stream: str
+) -> None:
+    client.put_record(StreamName=stream, Data=b"before", PartitionKey="k")
+    start(client, stream)
+    lost = client.put_record(StreamName=stream, Data=b"secret", PartitionKey="k")
+    client.stop_stream_encryption(StreamName=stream, EncryptionType="KMS", KeyId="alias/one")
+    wait_for_active(client, stream)
+    client.put_record(StreamName=stream, Data=b"after", PartitionKey="k")
+
+    with gateway_with(broker, {}) as server:
+        other = kinesis_client(server.url)
+        iterator = other.get_shard_iterator(
+            StreamName=stream, ShardId=FIRST, ShardIteratorType="TRIM_HORIZON"
+        )["ShardIterator"]
+        page = other.get_records(ShardIterator=iterator)
+        assert [each["Data"] for each in page["Records"]] == [b"before"]
+        assert page["MillisBehindLatest"] > 0
+        number = lost["SequenceNumber"]
+        with pytest.raises(ClientError, match=rf"{number} .*alias/one is not known") as error:
+            other.get_records(ShardIterator=page["NextShardIterator"])
+        assert code_of(error) == "KMSNotFoundException"
+        passed = read_shard(
+            other,
+            stream,
+            FIRST,
+            ShardIteratorType="AFTER_SEQUENCE_NUMBER",
+            StartingSequenceNumber=number,
+        )
+        assert [each["Data"] for each in passed] == [b"after"]
+
+
 def test_an_instance_with_an_old_view_writes_nothing_plain_once_the_stream_is_active(
     client: Any, broker: BrokerProcess, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
