@@ -24,6 +24,7 @@ from testkit.fault.workload import Workload
 _MORE_RECORDS = 10
 _WAIT_SECONDS = 120.0
 _LOOK_SECONDS = 5.0
+_SYNC_ON_THE_LOOP = "event_loop_synced"
 
 
 @dataclass(slots=True)
@@ -182,7 +183,17 @@ class Chaos:
         report.transactions, report.replaced = workload.transactions, workload.replaced
         report.failures += workload.failures
         report.anomalies += workload.history.check(workload.read_all())
+        report.anomalies += self._syncs_on_the_loop()
         return report
+
+    def _syncs_on_the_loop(self) -> list[Anomaly]:
+        """Return what the brokers say of syncs that their event loops waited for."""
+        return [
+            Anomaly("sync on the loop", f"broker {number}: {line}")
+            for number, broker in self._cluster.brokers.items()
+            for line in broker.whole_log.splitlines()
+            if _SYNC_ON_THE_LOOP in line
+        ]
 
     def _go_on(self) -> None:
         """Wait until records that are sent from now on are acknowledged, by every partition."""

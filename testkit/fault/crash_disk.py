@@ -165,6 +165,11 @@ class CrashDisk:
             copy._root = self._root.fork({}, {})
             return copy
 
+    def durable_names(self, path: Path) -> set[str]:
+        """Return the names of a directory that no crash takes."""
+        with self._lock:
+            return set(self._directory(path).durable)
+
     def unsynced_bytes(self, path: Path) -> int:
         """Return how many bytes were written to the file since its last sync."""
         return sum(len(data or b"") for _, data in self._inode(path).pending)

@@ -1,12 +1,13 @@
 """What the seams of `chaos` ask of a cluster, as administrators and as clients."""
 
+import math
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from headrace.client.admin.admin import Admin, ConfigChange, NewTopic
 from headrace.client.admin.replica_admin import ReplicaAdmin
@@ -237,6 +238,8 @@ class SeamCluster:
         return consumer
 
     def read(self, topic: str) -> list[Message]:
+        """Return all records. A new leader may not know yet how far they are committed, and shows
+        an end that is too early; where they end for certain it says when it knows (KIP-207)."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.processes.address,
@@ -249,16 +252,20 @@ class SeamCluster:
         )
         found = []
         deadline = time.monotonic() + WAIT_SECONDS
+        place = TopicPartition(topic, 0, 0)
         try:
-            consumer.assign([TopicPartition(topic, 0, 0)])
+            consumer.assign([place])
+            seen_end: int | None = None
             while time.monotonic() < deadline:
                 message = consumer.poll(0.5)
-                if message is None:
-                    continue
-                error = message.error()
-                if error is None:
-                    found.append(message)
-                elif error.name() == "_PARTITION_EOF":
+                if message is not None:
+                    error = message.error()
+                    if error is None:
+                        found.append(message)
+                        seen_end = None
+                    elif error.name() == "_PARTITION_EOF":
+                        seen_end = message.offset()
+                if seen_end is not None and seen_end >= _end(consumer, place):
                     return found
         finally:
             consumer.close()
@@ -275,3 +282,12 @@ class SeamCluster:
         extra = [each for each in found if each not in wanted]
         lost = [each for each in wanted if each not in found]
         return [Anomaly("other records", f"{topic} lacks {lost[:3]} and has {extra[:3]}")]
+
+
+def _end(consumer: Consumer, place: TopicPartition) -> float:
+    """Return where a partition ends; beyond all offsets while its leader does not know."""
+    try:
+        _, end = consumer.get_watermark_offsets(place, timeout=5)
+    except KafkaException:
+        return math.inf
+    return float(end)

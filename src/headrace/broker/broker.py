@@ -43,6 +43,7 @@ from headrace.broker.replica.fetch_session import FetchSessions
 from headrace.broker.replica.fetcher import ReplicaFetchers
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.broker.replica.partition import Partition
+from headrace.broker.replica.refused_batch import RefusedBatches
 from headrace.broker.replica.replica_roles import ReplicaRoles
 from headrace.broker.replica.replication_throttle import ReplicationThrottle
 from headrace.broker.replica.topic_table import TopicTable
@@ -110,6 +111,7 @@ class Broker:
         self.storage = storage
         self.group_commit = GroupCommit()
         self.batch_opener = BatchOpener(self.loop)
+        self.refused_batches = RefusedBatches()
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.fetch_max_bytes = settings.fetch_max_bytes
         self.leader_throttle = ReplicationThrottle(

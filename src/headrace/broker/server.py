@@ -109,7 +109,10 @@ class Server:
         self._clock = clock
         self._open_shared = open_store
         self._sync_times = SharedHistogram()
-        self._disk = Disk(self._sync_times.observe)
+        self._loop_watch = LoopWatch(
+            asyncio.get_running_loop(), limit_ms=settings["headrace.debug.loop.ms"]
+        )
+        self._disk = Disk(self._note_sync)
         self._files = FilePool(self._disk)
         self._authentication = Authentication(settings, clock)
         self._compaction = CompactionWorker(clock, **_compaction_limits(settings))
@@ -193,7 +196,6 @@ class Server:
         settings, loop = self._settings, asyncio.get_running_loop()
         self._controller = await loop.run_in_executor(None, Controller, store)
         cluster_id = await loop.run_in_executor(None, _cluster_id, store, settings["cluster.id"])
-        self._loop_watch = LoopWatch(loop, limit_ms=settings["headrace.debug.loop.ms"])
         self._loop_watch.start()
         undo.callback(self._loop_watch.stop)
         self._poller = Poller(loop)
@@ -240,6 +242,10 @@ class Server:
 
     def _connection_limits(self) -> ConnectionLimits:
         return ConnectionLimits.of(self._settings, file_capacity=self._files.capacity)
+
+    def _note_sync(self, seconds: float) -> None:
+        self._sync_times.observe(seconds)
+        self._loop_watch.note_sync(seconds)
 
     def _open_logs(self) -> None:
         """Open the log directories, in a thread, so that the admin port answers during a long

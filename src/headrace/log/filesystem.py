@@ -174,10 +174,7 @@ class DiskFile:
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
-        began = time.perf_counter()
-        os.fdatasync(self._fd)
-        if self._on_sync is not None:
-            self._on_sync(time.perf_counter() - began)
+        _timed(os.fdatasync, self._fd, self._on_sync)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -196,7 +193,8 @@ class Disk:
     """`FileSystem` of the machine we run on.
 
     Args:
-        on_sync: is given the seconds of each sync of a file, on the thread that waited for it.
+        on_sync: is given the seconds of each sync of a file or a directory, on the thread that
+            waited for it.
     """
 
     def __init__(self, on_sync: OnSync | None = None) -> None:
@@ -248,7 +246,7 @@ class Disk:
     def sync_directory(self, path: Path) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            _timed(os.fsync, fd, self._on_sync)
         finally:
             os.close(fd)
 
@@ -257,3 +255,10 @@ class Disk:
 
     def free_bytes(self, path: Path) -> int:
         return shutil.disk_usage(path).free
+
+
+def _timed(sync: Callable[[int], None], fd: int, on_sync: OnSync | None) -> None:
+    began = time.perf_counter()
+    sync(fd)
+    if on_sync is not None:
+        on_sync(time.perf_counter() - began)

@@ -450,6 +450,16 @@ def add_sequence(sequence: int, count: int) -> int:
     return (sequence + count) & MAX_INT32
 
 
+def is_before(sequence: int, other: int) -> bool:
+    """Return whether a sequence comes before another of the same producer, at most half of all
+    sequences apart.
+
+    >>> is_before(2**31 - 1, 0), is_before(0, 2**31 - 1), is_before(3, 3)
+    (True, False, False)
+    """
+    return 0 < (other - sequence) & MAX_INT32 <= MAX_INT32 // 2
+
+
 def view_of(buffer: Buffer) -> memoryview:
     """Return `buffer` as a flat view of unsigned bytes, as every function here slices it."""
     try:

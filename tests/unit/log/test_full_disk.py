@@ -117,6 +117,66 @@ def test_work_that_finds_no_room_is_repeated(
     assert broker.restart().log_end_offset == end
 
 
+def count_syncs(disk: CrashDisk) -> list[Call]:
+    """Return a list that grows with each sync of a file."""
+    seen: list[Call] = []
+
+    def when(call: Call) -> bool:
+        if call.name == "sync":
+            seen.append(call)
+        return False
+
+    disk.inject(Fault(errno.EIO, when, times=None))
+    return seen
+
+
+def test_a_batch_of_which_a_part_was_written_is_cut_off_without_waiting_for_the_disk(
+    broker: Broker,
+) -> None:
+    fill(broker.log, 3)
+    broker.log.sync()
+    broker.full()
+    syncs = count_syncs(broker.disk)
+    with pytest.raises(DiskFull):
+        broker.log.append(sample_batch(b"refused"), 0)
+
+    assert syncs == []
+    assert broker.restart().log_end_offset == 3
+
+
+def test_a_whole_batch_of_an_append_that_failed_does_not_come_back(broker: Broker) -> None:
+    fill(broker.log, 3)
+    broker.log.sync()
+    one = sample_batch(b"refused")
+    syncs = count_syncs(broker.disk)
+    needs_room = Fault(
+        errno.ENOSPC, lambda call: call.name == "pwritev", written_bytes=len(one) + 3
+    )
+    broker.disk.inject(needs_room)
+    with pytest.raises(DiskFull):
+        broker.log.append(one + sample_batch(b"refused, too"), 0, from_client=False)
+
+    assert len(syncs) == 1
+    assert broker.restart().log_end_offset == 3
+
+
+def test_a_follower_does_not_wait_for_its_full_disk(broker: Broker) -> None:
+    fill(broker.log, 3)
+    broker.log.sync()
+    batches = [sample_batch(b"again", base_offset=3 + each) for each in range(2)]
+    syncs = count_syncs(broker.disk)
+    broker.disk.inject(
+        Fault(errno.ENOSPC, lambda call: call.name == "pwritev", written_bytes=len(batches[0]) + 3)
+    )
+    with pytest.raises(DiskFull):
+        broker.log.append_as_follower(b"".join(batches))
+
+    assert syncs == []
+    assert broker.log.log_end_offset == 3
+    broker.log.append_as_follower(b"".join(batches))
+    assert broker.log.log_end_offset == 5
+
+
 def test_an_index_without_room_costs_no_append(broker: Broker) -> None:
     fill(broker.log, 60)
     broker.full(where="index")

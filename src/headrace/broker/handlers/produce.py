@@ -30,6 +30,7 @@ from headrace.broker.refusal_log import log_refusals, refusals_are_logged
 from headrace.broker.refused_part import RefusedPart
 from headrace.broker.replica.delayed_produce import DelayedProduce, Failures, Safe
 from headrace.broker.replica.partition import Partition
+from headrace.broker.replica.refused_batch import NumberedBatch
 from headrace.log.partition.appended import Appended
 from headrace.model.error import (
     CorruptBatch,
@@ -254,12 +255,14 @@ def _append(
     if partition is None:
         missing = broker.topics.missing_code(topic.name, topic.topic_id, index)
         hint = broker.topics.leader_hint(topic.name, topic.topic_id, index)
-        return ProducePartitionResult(index, missing, leader=hint), None
+        refusal = ProducePartitionResult(index, missing, leader=hint)
+        return _refused_for_now(broker, topic, produced, refusal)
     if partition.name.topic in INTERNAL:
         # Only the coordinators write there: what they cannot read they could not load again.
         return ProducePartitionResult(index, ErrorCode.invalid_topic_exception), None
     if refused and partition.name in refused:
-        return ProducePartitionResult(index, refused[partition.name]), None
+        refusal = ProducePartitionResult(index, refused[partition.name])
+        return _refused_for_now(broker, topic, produced, refusal)
     opening = broker.batch_opener.opening
     waits = bool(opening) and partition.name in opening
     if records and not waits:
@@ -273,6 +276,8 @@ def _append(
     strict = implicit and bool(batch[_FLAGS_AT] & TRANSACTIONAL_BIT)
 
     def append(admitted: "Callable[[], list[Batch]] | None" = None) -> AppendOutcome:
+        if len(broker.refused_batches) and (behind := _behind(broker, topic, produced, partition)):
+            return behind, None
         try:
             appended = partition.append(
                 batch,
@@ -281,7 +286,7 @@ def _append(
                 admitted=None if admitted is None else admitted(),
             )
         except HeadraceError as error:
-            return _failed(index, error), None
+            return _refused_for_now(broker, topic, produced, _failed(index, error))
         return _appended(broker, partition, appended, acks)
 
     if waits or partition.log.must_open(batch):
@@ -293,8 +298,34 @@ def _append(
                 append,
             )
         except RequestTimedOut as error:
-            return _failed(index, error), None
+            return _refused_for_now(broker, topic, produced, _failed(index, error))
     return append()
+
+
+def _refused_for_now(
+    broker: Broker, topic: ProduceTopic, produced: ProducePartition, refusal: ProducePartitionResult
+) -> AppendOutcome:
+    """Answer a batch that is not appended, and remember it if it will be sent again."""
+    index, records = produced
+    batch = NumberedBatch.of(topic.name or topic.topic_id, index, records)
+    if batch is not None:
+        broker.refused_batches.note(batch, refusal.error_code)
+    return refusal, None
+
+
+def _behind(
+    broker: Broker, topic: ProduceTopic, produced: ProducePartition, partition: Partition
+) -> ProducePartitionResult | None:
+    """Return the answer to a batch that is behind one that was refused for now, else None."""
+    index, records = produced
+    batch = NumberedBatch.of(topic.name or topic.topic_id, index, records)
+    if batch is None:
+        return None
+    code = broker.refused_batches.reason(batch, partition.log.awaits_batch)
+    if code is None:
+        return None
+    why = "a batch that its producer sent before this one was refused, and must come first"
+    return ProducePartitionResult(index, code, error_message=why)
 
 
 def _appended(broker: Broker, partition: Partition, appended: Appended, acks: int) -> AppendOutcome:

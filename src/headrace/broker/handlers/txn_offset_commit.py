@@ -17,6 +17,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code, join_code
 from headrace.broker.handlers.add_offsets_to_txn import offsets_partition
+from headrace.broker.replica.topic_table import HostedTopic
 from headrace.groups.effect import Producer
 from headrace.groups.offset.message import CommitReply, CommitRequest, OffsetToCommit
 from headrace.model.error import HeadraceError
@@ -41,12 +42,13 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         for topic in request.topics
         if broker.guard.denies_topic(call, Operation.READ, topic.name)
     }
-    reply = await _commit(broker, request, denied)
+    commit = _commit(broker, request, denied)
+    reply: CommitReply = await broker.groups.handle(commit)
 
     def code(name: TopicPartition) -> ErrorCode:
         if name.topic in denied:
             return ErrorCode.topic_authorization_failed
-        if not broker.topics.exists(name.topic, name.partition):
+        if name not in commit.offsets:
             return ErrorCode.unknown_topic_or_partition
         return group_code(reply.error or reply.errors.get(name))
 
@@ -83,29 +85,32 @@ async def _join(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> 
     return ErrorCode.none
 
 
-async def _commit(broker: Broker, request: TxnOffsetCommitRequest, denied: set[str]) -> CommitReply:
-    commit = CommitRequest(
+def _commit(broker: Broker, request: TxnOffsetCommitRequest, denied: set[str]) -> CommitRequest:
+    """Return the offsets of partitions that exist, each with the id of its topic: when that is
+    deleted and created again, they are not offsets of the new one."""
+    topics = {each.name: broker.topics.by_name(each.name) for each in request.topics}
+    return CommitRequest(
         group_id=request.group_id,
         member_id=request.member_id,
         generation=request.generation_id,
         instance_id=request.group_instance_id,
         offsets={
-            TopicPartition(topic.name, each.partition_index): _offset(each)
-            for topic in request.topics
-            if topic.name not in denied
-            for each in topic.partitions
-            if broker.topics.exists(topic.name, each.partition_index)
+            TopicPartition(topic.name, each.partition_index): _offset(topic, each)
+            for named in request.topics
+            if named.name not in denied and (topic := topics[named.name]) is not None
+            for each in named.partitions
+            if 0 <= each.partition_index < len(topic.partitions)
         },
         producer=Producer(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch)),
     )
-    return await broker.groups.handle(commit)
 
 
-def _offset(partition: TxnOffsetCommitRequestPartition) -> OffsetToCommit:
+def _offset(topic: HostedTopic, partition: TxnOffsetCommitRequestPartition) -> OffsetToCommit:
     return OffsetToCommit(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
+        topic_id=topic.topic_id,
     )
 
 

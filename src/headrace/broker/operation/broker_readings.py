@@ -212,7 +212,12 @@ def loop_readings(watch: LoopWatch) -> list[Reading]:
             "headrace_event_loop_lag_seconds",
             "How late the event loop, which serves all requests, runs its timers.",
             lambda: watch.lag,
-        )
+        ),
+        _counter(
+            "headrace_event_loop_syncs_total",
+            "Syncs of files that the event loop waited for: a fault of the broker, if not 0.",
+            lambda: watch.syncs,
+        ),
     ]
 
 

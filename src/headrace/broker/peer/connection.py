@@ -7,10 +7,14 @@ the next fetch, which says what this follower has, and each turn would add to th
 
 Rule 1: at most one request is under way. Bytes that are no response to it end the connection.
 Rule 2: every failure ends it (`lost`), once; so does a response that does not come in time.
+Rule 3: what was sent and not answered is not delivered once the connection has ended: it is reset,
+not closed, also when this process is killed. Out of the kernel's buffers a request would arrive
+after the one that is sent again: a marker, so late, ends the transaction behind its own.
 """
 
 import asyncio
 import socket
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -25,6 +29,8 @@ from headrace.wire.response import parse_response
 
 _SMALL_BYTES: Final = 64 * 1024
 _CONNECT_SECONDS: Final = 5.0
+# l_onoff, l_linger: closing resets the connection, and drops what was not delivered (rule 3).
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 _CLIENT_ID: Final = f"headrace-{__version__}-replica"
 
 
@@ -280,6 +286,7 @@ async def connected_socket(host: str, port: int) -> socket.socket:
         sock = socket.socket(found[0], socket.SOCK_STREAM)
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         async with asyncio.timeout(_CONNECT_SECONDS):
             await loop.sock_connect(sock, found[4])
     except (OSError, TimeoutError) as error:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.flow.running_flow import find_flow
+from headrace.cli.flow.flow_lookup import find_flow
 from headrace.cli.terminal.option import BrokersOption, SettingsOption
 from headrace.cli.terminal.pair import parse_pairs
 from headrace.model.error import ConfigError

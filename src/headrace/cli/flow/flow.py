@@ -13,8 +13,8 @@ import typer
 from headrace.cli.flow import control
 from headrace.cli.flow import land as land_command
 from headrace.cli.flow.control import NameArgument
+from headrace.cli.flow.flow_lookup import fields_of, find_flow, named_flow, running_flows
 from headrace.cli.flow.program import LoadedProgram, ProgramArguments, load_program
-from headrace.cli.flow.running_flow import fields_of, find_flow, named_flow, running_flows
 from headrace.cli.flow.table import HEADINGS, line_of, rows_of
 from headrace.cli.record.offset_spec import parse_offset_spec
 from headrace.cli.terminal.duration import parse_duration

@@ -6,19 +6,28 @@ from headrace.log.segment.segment import Segment
 from headrace.model.error import DiskFull, StorageError
 
 
-def write_failure(log: LogState, segment: Segment, error: OSError) -> StorageError:
+def write_failure(
+    log: LogState, segment: Segment, error: OSError, *, whole_bytes: int | None
+) -> StorageError:
     """Return what to raise when the bytes of a batch could not be written.
 
     A full disk costs this one append; any other error takes the directory offline.
+
+    Args:
+        whole_bytes: from so many bytes on a batch could be whole, which its producer is going to
+            send again; None for what a follower copies: the leader has it anyway.
     """
     if not has_no_room(error):
         return append_failure(log, error)
     try:
         # Cut off what was written before the disk was full: the file is as long as memory says.
         file = segment.file()
+        written = file.size() - segment.size_bytes
         file.truncate(segment.size_bytes)
-        # Without this a crash could bring back a batch that the producer is going to send again.
-        sync_file(file)
+        if whole_bytes is not None and written >= whole_bytes:
+            # Without this a crash could bring the batch back. Part of one it cannot: recovery cuts
+            # that off. So the event loop, where a client's one batch is appended, does not wait.
+            sync_file(file)
     except OSError as worse:
         return append_failure(log, worse)
     return _disk_full(log)

@@ -237,7 +237,8 @@ class Appender:
         try:
             segment.write(buffers)
         except OSError as error:
-            raise write_failure(log, segment, error) from error
+            first = None if leader_epoch is None else LOG_OVERHEAD + placed[0].batch.length
+            raise write_failure(log, segment, error, whole_bytes=first) from error
         try:
             position = segment.size_bytes
             interval_bytes = log.config.index_interval_bytes

@@ -207,6 +207,12 @@ class PartitionLog:
         """Return whether this producer has records here that no marker has decided (KIP-890)."""
         return self._state.producers.has_open_transaction(producer_id, producer_epoch)
 
+    def awaits_batch(self, producer_id: int, producer_epoch: int, sequence: int) -> bool:
+        """Return whether a batch of this producer is not here, and may still come."""
+        state = self._state
+        with state.lock:
+            return state.producers.awaits(producer_id, producer_epoch, sequence)
+
     def expire_producers(self, expiration_ms: int) -> int:
         """Forget producers that were idle for producer.id.expiration.ms; return how many."""
         state = self._state

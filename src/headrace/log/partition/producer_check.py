@@ -76,7 +76,7 @@ class ProducerCheck:
         if entry is None:
             return
         segments = log.segments.all
-        segment = segments[floor(segments, entry.batches[0].first_offset)]
+        segments = segments[: floor(segments, entry.batches[0].first_offset) + 1]
         with log.storage.io(f"look for batches of a producer in {log.partition}"):
-            before = recall_batches(segment, entry)
+            before = recall_batches(segments, entry)
         log.producers.recall(entry, before)

@@ -6,25 +6,40 @@ recognised as a duplicate. The others are in the log: their heads are read when 
 """
 
 from collections import deque
+from collections.abc import Sequence
 
 from headrace.log.producer.producer_entry import REMEMBERED_BATCHES, BatchMetadata, ProducerEntry
 from headrace.log.segment.batch_scan import walk_heads
 from headrace.log.segment.segment import Segment
 from headrace.records.batch import add_sequence
 
-# How far back the search goes, in entries of the offset index. One stands for 4 KiB of small
-# batches or for one large batch: a few thousand heads at most, some milliseconds per producer.
+# How far back the search goes in a segment, in entries of the offset index. One stands for 4 KiB
+# of small batches or for one large batch: a few thousand heads at most, some milliseconds per
+# producer and segment.
 _ENTRIES = 64
 
 
-def recall_batches(segment: Segment, entry: ProducerEntry) -> list[BatchMetadata]:
+def recall_batches(segments: Sequence[Segment], entry: ProducerEntry) -> list[BatchMetadata]:
     """Return the batches that come right before the oldest remembered one, oldest first.
 
     Args:
-        segment: the one that holds the oldest remembered batch; others are not looked into.
+        segments: up to the one that holds the oldest remembered batch. So many are looked into as
+            batches are remembered.
     """
-    oldest = entry.batches[0]
-    recalled: deque[BatchMetadata] = deque(maxlen=REMEMBERED_BATCHES - len(entry.batches))
+    known: list[BatchMetadata] = [entry.batches[0]]
+    most = REMEMBERED_BATCHES - len(entry.batches) + 1
+    for segment in reversed(segments[-REMEMBERED_BATCHES:]):
+        if len(known) >= most:
+            break
+        known = _recall_from(segment, entry, known[0], most - len(known)) + known
+    return known[:-1]
+
+
+def _recall_from(
+    segment: Segment, entry: ProducerEntry, oldest: BatchMetadata, most: int
+) -> list[BatchMetadata]:
+    """Return the batches in one segment that come right before `oldest`, in it or behind it."""
+    recalled: deque[BatchMetadata] = deque(maxlen=most)
     position = segment.offset_index.lookup_before(oldest.first_offset, _ENTRIES).position
     for head in walk_heads(segment.file(), position, segment.size_bytes):
         if head.base_offset >= oldest.first_offset:

@@ -42,6 +42,7 @@ from headrace.model.error import (
 )
 from headrace.model.ids import NO_PRODUCER_ID
 from headrace.model.offset import NO_OFFSET, Offset
+from headrace.records.batch import is_before
 
 DEFAULT_EXPIRATION_MS = 24 * 60 * 60 * 1000
 
@@ -133,6 +134,14 @@ class ProducerState:
         ):
             return None
         return entry
+
+    def awaits(self, producer_id: int, epoch: int, sequence: int) -> bool:
+        """Return whether a batch is not in the log, and may come yet: what comes next from its
+        producer is this batch, or one before it, or unknown."""
+        entry = self._producers.get(producer_id)
+        if entry is None or epoch > entry.epoch:
+            return True
+        return epoch == entry.epoch and not is_before(sequence, entry.next_sequence)
 
     def check(
         self,

@@ -63,3 +63,33 @@ def test_without_a_limit_nothing_is_named() -> None:
         watched(limit_ms=0)
 
     assert lines == []
+
+
+def synced(on_the_loop: bool) -> tuple[int, list[MutableMapping[str, Any]]]:
+    """Return how many syncs a watch has counted, and what it said, after one on some thread."""
+
+    async def main() -> int:
+        watch = LoopWatch(asyncio.get_running_loop())
+        watch.start()
+        if on_the_loop:
+            watch.note_sync(0.002)
+        else:
+            await asyncio.to_thread(watch.note_sync, 0.002)
+        watch.stop()
+        return watch.syncs
+
+    with capture_logs() as lines:
+        return asyncio.run(main()), lines
+
+
+def test_a_sync_on_the_loop_is_named() -> None:
+    count, (line,) = synced(on_the_loop=True)
+
+    assert count == 1
+    assert line["event"] == "event_loop_synced"
+    assert line["milliseconds"] == 2.0
+    assert line["stack"].endswith("main")
+
+
+def test_a_sync_in_another_thread_is_none_of_its_business() -> None:
+    assert synced(on_the_loop=False) == (0, [])

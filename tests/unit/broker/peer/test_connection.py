@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import socket
 import struct
 
 import pytest
 
-from headrace.broker.peer.connection import PeerConnection, PeerLost
+from headrace.broker.peer.connection import PeerConnection, PeerLost, connected_socket
 from headrace.wire.api import ApiKey
 
 # ApiVersions v0 with correlation id 1: no error, no APIs.
@@ -136,3 +137,28 @@ def test_a_closed_connection_is_asked_nothing():
             await ask(connection)
 
     play(answer_once, scenario)
+
+
+def test_what_was_sent_does_not_arrive_after_the_end_of_its_connection():
+    # A peer that reads nothing, asleep or behind a cut cable: what it is sent waits in buffers.
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        async def send_and_give_up():
+            sock = await connected_socket(*listener.getsockname())
+            sent = 0
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    sent += sock.send(bytes(4096))
+            sock.close()
+            return sent
+
+        sent = asyncio.run(send_and_give_up())
+        peer, _ = listener.accept()
+        arrived = 0
+        with peer, contextlib.suppress(ConnectionResetError):
+            while received := peer.recv(65536):
+                arrived += len(received)
+    assert arrived < sent

@@ -188,15 +188,16 @@ def test_all_of_the_last_five_batches_are_known_after_a_clean_stop(open_log: Ope
     assert not log.append(numbered(8), 0).duplicate
 
 
-@pytest.mark.parametrize("rolled", [False, True])
+@pytest.mark.parametrize("rolls", [(), (0,), (7,), (5,), (3, 4, 5, 6, 7)])
 def test_what_a_snapshot_of_producers_left_out_is_read_from_the_log(
-    log: PartitionLog, disk: CrashDisk, directory: Path, rolled: bool
+    log: PartitionLog, disk: CrashDisk, directory: Path, rolls: tuple[int, ...]
 ) -> None:
-    """A snapshot has the last batch of each producer; four more may be sent again."""
+    """A snapshot has the last batch of each producer; four more may be sent again, and lie in as
+    many segments."""
     log.append(sample_batch(b"x"), 0)
-    if rolled:
-        log.roll()
     for sequence in range(8):
+        if sequence in rolls:
+            log.roll()
         log.append(numbered(sequence), 0)
         log.append(numbered(sequence, producer_id=8), 0)
     log.close()

@@ -184,10 +184,12 @@ def test_an_emptied_log_does_not_come_back(
     log = open_log()
     for _ in range(5):
         log.append(sample_batch(b"a", producer_id=1, producer_epoch=0, sequence=_), 1)
-    log.flush()
+        log.roll()
+        log.flush()
 
     log.truncate_fully_and_start_at(50)
 
+    assert disk.durable_names(directory) >= {"00000000000000000050.log"}
     assert log.producer_entries() == []
     assert (log.epochs.entries, log.recovery_point, log.synced_offset) == ((), 5, 50)
     disk.crash(random.Random(1), loss=Loss.EVERYTHING, chaos=False)
@@ -332,7 +334,7 @@ def test_truncating_into_a_batch_that_spans_the_start_leaves_no_end_below_it(
     log.set_high_watermark(10)
     log.delete_records(5)
 
-    log.truncate_to(7)
+    assert log.truncate_to(7)
 
     assert log.log_start_offset == log.log_end_offset == 7
 

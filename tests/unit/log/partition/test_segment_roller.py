@@ -118,6 +118,34 @@ def test_small_segments_are_rolled_at_once(disk: CrashDisk, directory: Path) -> 
     assert disk.unsynced_bytes(rolling.log.segments[1].path) > 0
 
 
+def test_all_but_the_last_two_of_many_segments_are_durable(
+    disk: CrashDisk, directory: Path
+) -> None:
+    rolling = Rolling(disk, directory, segment_bytes=MIB - 1)
+    for count in range(1, 6):
+        rolling.append(MIB - 1)
+
+        settled = rolling.log.segments[:-2]
+        assert len(settled) == max(0, count - 2)
+        assert all(disk.unsynced_bytes(each.path) == 0 for each in settled)
+        assert all(each.synced_bytes == each.size_bytes for each in settled)
+        named = {each.path.name for each in rolling.log.segments[: count - 1]}
+        assert count < 3 or named <= disk.durable_names(directory)
+
+
+def test_a_roll_does_not_wait_for_what_is_durable_already(disk: CrashDisk, directory: Path) -> None:
+    rolling = Rolling(disk, directory, segment_bytes=MIB - 1)
+    rolling.append(MIB - 1)
+    rolling.append(MIB - 1)
+    rolling.log.sync()
+    before = disk.sync_count
+
+    rolling.append(MIB - 1)
+
+    assert len(rolling.sizes) == 3
+    assert disk.sync_count == before
+
+
 def test_a_segment_is_rolled_once_the_one_before_and_its_name_are_durable(
     disk: CrashDisk, directory: Path
 ) -> None:
@@ -176,6 +204,7 @@ def test_all_before_a_jump_is_durable_when_it_is_written(disk: CrashDisk, direct
     log.append_as_follower(sample_batch(b"far", base_offset=FAR, leader_epoch=5))
 
     assert saved == [FAR]
+    assert f"{FAR:020d}.log" in disk.durable_names(directory)
     assert all(each.synced_bytes == each.size_bytes for each in log.segments[:-1])
     assert rolling.asked == [CLICKS]
     assert (log.recovery_point, log.synced_offset, log.log_end_offset) == (FAR, FAR, FAR + 1)
@@ -203,6 +232,7 @@ def test_a_jump_whose_batch_finds_no_room_can_be_made_again(
     with pytest.raises(DiskFull):
         log.append_as_follower(view(batch))
     assert log.log_end_offset == FAR
+    assert log.segments[-1].size_bytes == 0
 
     log.append_as_follower(view(batch))
 

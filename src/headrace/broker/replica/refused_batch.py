@@ -1,0 +1,129 @@
+"""Batches of idempotent producers that were refused for now, and what is said to those behind them.
+
+Theory of operation. An idempotent producer numbers its records, and has up to five requests under
+way. If the first is refused for a reason that passes, as a full disk does, the others leave a gap.
+Apache Kafka calls them out of order when the reason has passed, or is looked for later than the
+gap. librdkafka answers that with a new epoch, for every partition it writes to, and sends all again
+that has no answer yet (its issue 4953). What was appended under the old epoch is then in the log
+twice. And of a producer that is not known yet the second batch would be appended, and the first
+refused for good.
+
+Rule 1: a batch behind one that was refused for now is refused for the same reason, until the first
+one is in the log. Its producer sends both again, in order and in the same epoch.
+Rule 2: only what was under way when the first one was refused can be behind it without knowing. So
+at most four batches per refusal: to a producer that has given the first one up, the gap is named.
+Rule 3: only the log says what is in it. A batch that was refused here may have come to it by
+another leader since.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import NamedTuple
+from uuid import UUID
+
+from headrace.log.producer.producer_entry import REMEMBERED_BATCHES
+from headrace.records.batch import HEADER_BYTES, Batch, is_before
+from headrace.wire.error_code import ErrorCode
+
+# What clients answer by sending the same batch again. After any other error they give it up.
+_FOR_NOW = frozenset(
+    (
+        ErrorCode.kafka_storage_error,
+        ErrorCode.not_enough_replicas,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.request_timed_out,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.unknown_topic_or_partition,
+    )
+)
+_BEHIND = REMEMBERED_BATCHES - 1
+# Some 500 bytes each: two megabytes when that many producers meet a full disk.
+_MOST_PRODUCERS = 4096
+
+
+class NumberedBatch(NamedTuple):
+    """Where a batch of an idempotent producer goes, as its request says, and which one it is."""
+
+    topic: "str | UUID | None"
+    partition: int
+    producer_id: int
+    epoch: int
+    sequence: int
+
+    @classmethod
+    def of(
+        cls, topic: "str | UUID | None", partition: int, records: memoryview | None
+    ) -> "NumberedBatch | None":
+        """Return None for a batch without a producer, and for one without a whole head."""
+        if records is None or len(records) < HEADER_BYTES:
+            return None
+        batch = Batch(records)
+        if batch.producer_id < 0:
+            return None
+        return cls(topic, partition, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+
+
+class _Refused:
+    """The last refused batches of one producer in one partition and epoch."""
+
+    __slots__ = ("code", "epoch", "left", "sequences")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.sequences: deque[int] = deque(maxlen=REMEMBERED_BATCHES)
+        self.code = ErrorCode.none
+        self.left = 0
+
+
+class RefusedBatches:
+    """Remembers them by partition and producer, those refused last, in bounded memory.
+
+    Threads: event loop only.
+    """
+
+    __slots__ = ("_by_producer", "_most")
+
+    def __init__(self, most_producers: int = _MOST_PRODUCERS) -> None:
+        self._most = most_producers
+        self._by_producer: OrderedDict[tuple[object, int, int], _Refused] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._by_producer)
+
+    def note(self, batch: NumberedBatch, code: int) -> None:
+        """Remember that a batch was refused, if that was for now."""
+        if code not in _FOR_NOW:
+            return
+        key = batch[:3]
+        refused = self._by_producer.get(key)
+        if refused is None or refused.epoch != batch.epoch:
+            refused = self._by_producer[key] = _Refused(batch.epoch)
+            if len(self._by_producer) > self._most:
+                self._by_producer.popitem(last=False)
+        self._by_producer.move_to_end(key)
+        if batch.sequence not in refused.sequences:
+            refused.sequences.append(batch.sequence)
+        refused.code = ErrorCode(code)
+        refused.left = _BEHIND
+
+    def reason(
+        self, batch: NumberedBatch, awaits: Callable[[int, int, int], bool]
+    ) -> ErrorCode | None:
+        """Return why a batch before this one was refused; None if it may be appended for all that
+        is known here.
+
+        Args:
+            awaits: whether the log lacks a batch of this producer id, epoch and sequence.
+        """
+        key = batch[:3]
+        refused = self._by_producer.get(key)
+        if refused is None or refused.epoch != batch.epoch:
+            return None
+        producer_id, epoch, sequence = batch[2:]
+        for each in refused.sequences:
+            if is_before(each, sequence) and awaits(producer_id, epoch, each):
+                refused.left -= 1
+                if not refused.left:
+                    del self._by_producer[key]
+                return refused.code
+        return None
