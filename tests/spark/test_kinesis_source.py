@@ -45,7 +45,10 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def gateway(broker: BrokerProcess) -> Iterator[KinesisServer]:
     client = ClientSettings.of({"bootstrap.servers": broker.address})
-    with KinesisServer(KinesisSettings(client=client, listen=Address("127.0.0.1", 0))) as server:
+    settings = KinesisSettings(
+        client=client, listen=Address("127.0.0.1", 0), master_keys={"alias/one": b"1" * 32}
+    )
+    with KinesisServer(settings) as server:
         yield server
 
 
@@ -179,6 +182,22 @@ def test_a_stream_that_was_created_again_while_the_query_was_down_is_read(
     assert query.run(dies=True)
 
     assert query.seen == {key: [0, 1] for key in KEYS}
+
+
+def test_a_stream_that_is_encrypted_meanwhile_is_read(
+    client: Any, stream: str, options: dict[str, str]
+) -> None:
+    putter, query = Putter(client, stream), Query(options)
+    putter.put(2)
+    query.run()
+    client.start_stream_encryption(StreamName=stream, EncryptionType="KMS", KeyId="alias/one")
+    putter.put(2)
+    wait_for_active(client, stream)
+    putter.put(2)
+    while query.count() < 4 * putter.written:
+        query.run(dies=True)
+
+    assert query.seen == {key: [*range(6)] for key in KEYS}
 
 
 def test_latest_is_pinned_by_an_empty_batch(
