@@ -13,7 +13,7 @@ from headrace.client.error import ClientError
 from headrace.client.read.offset_lookup import EARLIEST, LATEST
 from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.identity.seal import Seal
-from headrace.gateway.kinesis.record.put_queue import PlacedRows
+from headrace.gateway.kinesis.record.placed_rows import PlacedRows
 from headrace.gateway.kinesis.record.row import Row, ShardLog, StoredRow
 from headrace.gateway.kinesis.record.shard_reader import ReadRows
 from headrace.gateway.kinesis.service import KinesisService
@@ -32,7 +32,9 @@ class MemoryLog:
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, list[StoredRow]] = {}
 
-    def put(self, place: ShardLog, rows: Sequence[Row]) -> "list[Future[PlacedRows]]":
+    def put(
+        self, place: ShardLog, rows: Sequence[Row], most_bytes: int | None = None
+    ) -> "list[Future[PlacedRows]]":
         log = self.partitions.setdefault(place.partition, [])
         placed: Future[PlacedRows] = Future()
         now_ms = time.time_ns() // 1_000_000
@@ -47,6 +49,7 @@ class MemoryLog:
         last: int | None,
         most_rows: int,
         wait_ms: int = 0,
+        most_bytes: int = 0,
     ) -> ReadRows:
         log = self.partitions.get(partition, [])
         rows = log[offset : len(log) if last is None else last][:most_rows]
@@ -57,6 +60,11 @@ class MemoryLog:
         if time_ms in (LATEST, EARLIEST):
             return len(log) if time_ms == LATEST else 0
         return next((each.offset for each in log if each.time_ms >= time_ms), len(log))
+
+    def offsets_at(
+        self, partitions: Sequence[TopicPartition], time_ms: int
+    ) -> dict[TopicPartition, int]:
+        return {each: self.offset_at(each, time_ms) for each in partitions}
 
 
 class MemoryStore:

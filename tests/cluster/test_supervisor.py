@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
@@ -20,6 +21,8 @@ from testkit.process.command_line import run_headrace
 from testkit.process.kinesis_client import create_stream, kinesis_client, read_stream
 
 _KINESIS = re.compile(r"kinesis \| The Kinesis API is at (http://\S+)")
+
+SECRET = "hush-4711"
 
 
 def first_of_three_ports():
@@ -43,12 +46,15 @@ def supervised(tmp_path):
         require_peer(str(missing))
     port = first_of_three_ports()
     output = tmp_path / "output"
+    config = tmp_path / "server.properties"
+    config.write_text(f"ssl.key.password={SECRET}\n")
     with output.open("wb") as out:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "headrace.cli.main", "up", "--brokers", "2"),
                 *("--data", str(tmp_path / "data"), "--listen", f"127.0.0.1:{port}"),
                 *("--with", "kinesis", "-X", "kinesis.listeners=127.0.0.1:0"),
+                *("--config", str(config)),
             ],
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -86,12 +92,13 @@ def test_a_killed_broker_is_started_again_and_one_signal_stops_all(supervised):
     address = f"127.0.0.1:{port},127.0.0.1:{port + 1}"
     assert_closed(f"127.0.0.1:{port - 1}")
     children = subprocess.run(
-        ["pgrep", "-P", str(process.pid), "-f", "node.id=1"], capture_output=True, text=True
+        ["pgrep", "-P", str(process.pid), "-f", "broker-id 1"], capture_output=True, text=True
     )
     (pid,) = children.stdout.split()
     client = kinesis_client(_KINESIS.search(output.read_text())[1])
     create_stream(client, "clicks", shards=2)
     client.put_record(StreamName="clicks", Data=b"before", PartitionKey="k")
+    assert SECRET not in Path(f"/proc/{pid}/cmdline").read_text()
 
     os.kill(int(pid), signal.SIGKILL)
 

@@ -334,7 +334,8 @@ def test_a_plain_topic_is_a_stream_if_it_is_exposed(
 ) -> None:
     name = f"plain-{topic}"
     with ConnectionPool(ClientSettings.of({"bootstrap.servers": broker.address})) as pool:
-        assert Admin(pool).create_topics([NewTopic(name, 2, 1)]) == {name: None}
+        new = NewTopic(name, 2, 1, configs={"max.message.bytes": "100000"})
+        assert Admin(pool).create_topics([new]) == {name: None}
     producer = Producer({"bootstrap.servers": broker.address})
     producer.produce(name, b"from kafka", partition=0)
     producer.flush()
@@ -353,6 +354,13 @@ def test_a_plain_topic_is_a_stream_if_it_is_exposed(
     assert "PartitionKey" not in records[0]
     with pytest.raises(ClientError, match="plain Kafka topic"):
         client.delete_stream(StreamName=name)
+
+    entry = {"PartitionKey": "k", "ExplicitHashKey": "0"}
+    many = [{"Data": bytes(30_000), **entry} for _ in range(10)]
+    assert client.put_records(StreamName=name, Records=many)["FailedRecordCount"] == 0
+    with pytest.raises(ClientError, match="less than or equal to 998") as error:
+        client.put_records(StreamName=name, Records=[*many, {"Data": bytes(100_000), **entry}])
+    assert code_of(error) == "ValidationException"
 
 
 def test_limits_of_a_shard(broker: BrokerProcess, name: str) -> None:
@@ -435,8 +443,13 @@ def test_a_web_page_may_not_use_a_gateway_without_keys(gateway: KinesisServer) -
     assert (foreign[0], rebound[0]) == (403, 403)
 
 
-def test_keys(broker: BrokerProcess) -> None:
-    with KinesisServer(settings(broker, keys={"AKIDONE": "secret-of-one"})) as server:
+def test_keys(broker: BrokerProcess, tmp_path: Path) -> None:
+    file = tmp_path / "keys.txt"
+    file.touch(mode=0o600)
+    file.write_text("AKIDONE secret-of-one\n")
+    with KinesisServer(
+        settings(broker, keys={"AKIDONE": "secret-of-one"}, key_file=file)
+    ) as server:
         allowed = kinesis_client(server.url, key="AKIDONE", secret="secret-of-one")
         assert "StreamNames" in allowed.list_streams()
         for key, secret, code in (
@@ -447,6 +460,18 @@ def test_keys(broker: BrokerProcess) -> None:
                 kinesis_client(server.url, key=key, secret=secret).list_streams()
             assert code_of(error) == code
         assert post(server.url, b"{}")[0] == 403
+
+        def is_refused() -> bool:
+            try:
+                allowed.list_streams()
+            except ClientError:
+                return True
+            return False
+
+        file.write_text("AKIDTWO secret-of-two\n")
+        wait_until(is_refused, what="the end of a key that was taken away")
+        two = kinesis_client(server.url, key="AKIDTWO", secret="secret-of-two")
+        assert "StreamNames" in two.list_streams()
 
 
 def test_tls(broker: BrokerProcess, tmp_path: Path, name: str) -> None:

@@ -48,3 +48,25 @@ def test_no_record_for_a_deleted_topic_comes_into_the_next_one_of_its_name(
         assert writer.put(new, [row])[0].result(20).base_offset == 0
     finally:
         writer.stop()
+
+
+def test_batches_fit_into_the_topic_and_a_refusal_delays_nothing(
+    pool: ConnectionPool, topic: str
+) -> None:
+    new = NewTopic(topic, 2, configs={"max.message.bytes": "100000"})
+    assert Admin(pool).create_topics([new])[topic] is None
+    topic_id = pool.metadata([topic]).topics[topic].topic_id
+    log, other = (ShardLog(TopicPartition(topic, at), topic_id) for at in (0, 1))
+    rows = [Row(b"k", bytes(30_000), "17") for _ in range(10)]
+    writer = ShardWriter(pool.settings)
+    writer.start()
+    try:
+        first = writer.put(other, rows[:1])
+        divided = writer.put(log, rows)
+        assert [each.result(20).place(at)[0] for at, each in enumerate(divided)] == [*range(10)]
+        with pytest.raises(BrokerError, match=r"max\.message\.bytes"):
+            writer.put(log, [Row(b"k", bytes(150_000))])[0].result(20)
+        again = [writer.put(each, rows[:1])[0] for each in (log, other)]
+        assert [each.result(20).base_offset for each in (*first, *again)] == [0, 10, 1]
+    finally:
+        writer.stop()

@@ -8,6 +8,8 @@ Rule 3: the output of all brokers goes to one output, each line with the broker'
 Rule 4: no child outlives the supervisor, however that ends (`process.die_with_parent`).
 Rule 5: the brokers log in to ZooKeeper with a password that only this user can read, and own its
 nodes: other users of the machine reach its port, but read no SCRAM keys and change nothing.
+Rule 6: a broker reads its configuration from its standard input, because it may hold passwords, and
+every user of the machine can list the commands of all processes.
 """
 
 import os
@@ -21,6 +23,7 @@ from pathlib import Path
 from headrace.broker.config.listener import Listener
 from headrace.cli.side_service import SideService
 from headrace.cli.supervised_child import SupervisedChild
+from headrace.config.properties import write_properties
 from headrace.model.broker_config import parse_broker_config
 from headrace.model.error import ConfigError
 from headrace.process.zookeeper import ZooKeeperServer
@@ -73,8 +76,9 @@ class ClusterSupervisor:
         self._children = [
             SupervisedChild(
                 f"broker {number}",
-                self._command(number, first, texts, brokers, options),
+                self._command(number, options),
                 "listens on",
+                write_properties(self._settings(number, first, texts, brokers)),
             )
             for number in range(1, brokers + 1)
         ]
@@ -83,16 +87,16 @@ class ClusterSupervisor:
         near = ",".join(f"{local}:{first.port + number}" for number in range(brokers))
         self._services = [each.child(near, options) for each in services]
 
-    def _command(
-        self,
-        number: int,
-        first: Listener,
-        texts: Mapping[str, str],
-        brokers: int,
-        options: Sequence[str],
-    ) -> list[str]:
+    def _command(self, number: int, options: Sequence[str]) -> list[str]:
+        # The id is for those who look at the list of processes.
+        more = ("--broker-id", str(number), "--config", "/dev/stdin")
+        return [sys.executable, "-m", "headrace.cli.main", "up", *more, *options]
+
+    def _settings(
+        self, number: int, first: Listener, texts: Mapping[str, str], brokers: int
+    ) -> dict[str, str]:
         replicas = str(min(3, brokers))
-        settings = {
+        return {
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
@@ -107,10 +111,6 @@ class ClusterSupervisor:
             "log.dirs": str(self._home / f"broker-{number}"),
             "zookeeper.connect": self._zookeeper.address,
         }
-        return [
-            *(sys.executable, "-m", "headrace.cli.main", "up", *options),
-            *(f"-X{key}={value}" for key, value in settings.items()),
-        ]
 
     def signalled(self, number: int, frame: object) -> None:
         if self._stopping:

@@ -7,6 +7,7 @@ output goes to ours, each line with its name.
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Event, Thread
 from typing import IO
 
@@ -26,12 +27,17 @@ class SupervisedChild:
     Args:
         name: begins each line of its output.
         announcement: a part of the line that it prints when it is ready.
+        configuration: what it reads from its standard input. Secrets belong there: every user of
+            the machine sees the command.
     """
 
-    def __init__(self, name: str, command: Sequence[str], announcement: str) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], announcement: str, configuration: str = ""
+    ) -> None:
         self.name = name
         self._command = command
         self._announcement = announcement
+        self._configuration = configuration
         self._process: subprocess.Popen[str] | None = None
         self._output: Thread | None = None
         self._started = 0.0
@@ -46,24 +52,28 @@ class SupervisedChild:
     def start(self) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - a command of our own
             self._command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if self._configuration else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             start_new_session=True,  # its parent gets Ctrl-C and stops its children in turn
             preexec_fn=die_with_parent,
         )
         self._started = time.monotonic()
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError), self._process.stdin as stdin:  # it may have ended
+                stdin.write(self._configuration)
         assert self._process.stdout is not None
         self._output = Thread(target=self._forward, args=(self._process.stdout,), daemon=True)
         self._output.start()
 
     def _forward(self, output: IO[str]) -> None:
-        for line in output:
-            print(f"{self.name} | {line}", end="", flush=True)
-            if self._announcement in line:
-                self.announced.set()
+        with output:
+            for line in output:
+                print(f"{self.name} | {line}", end="", flush=True)
+                if self._announcement in line:
+                    self.announced.set()
 
     def restart_if_ended(self) -> None:
         """Start the process again when it has ended and its pause is over."""

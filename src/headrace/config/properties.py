@@ -91,6 +91,22 @@ def parse_properties(text: str, environment: Mapping[str, str]) -> dict[str, Pro
     return entries
 
 
+def write_properties(values: Mapping[str, str]) -> str:
+    """Return a text that `property_values` reads as these values.
+
+    >>> write_properties({"a b": "c=d\\n"})
+    'a\\ b=c=d\\n\\n'
+    """
+    return "".join(
+        f"{_escape(key, ' =:#!')}={_escape(value, '')}\n" for key, value in values.items()
+    )
+
+
+def _escape(text: str, more: str) -> str:
+    letters = {value: key for key, value in _ESCAPES.items()} | {each: each for each in "\\" + more}
+    return "".join(f"\\{letters[each]}" if each in letters else each for each in text)
+
+
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield lines with their numbers, joined after a backslash, without comments and empty
     lines."""

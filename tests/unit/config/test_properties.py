@@ -9,6 +9,7 @@ from headrace.config.properties import (
     parse_properties,
     property_values,
     read_properties,
+    write_properties,
 )
 from headrace.model.error import ConfigError
 
@@ -91,3 +92,19 @@ def test_an_empty_value_is_a_value(tmp_path: Path) -> None:
     file.write_text("a=\nb: 2\nc 3\n")
 
     assert property_values(file) == {"a": "", "b": "2", "c": "3"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"ssl.key.password": "hush=4711:#!"},
+        {"a": "", "b c": "d", "#e": "f", "!g": "h", "i=j:k": "l"},
+        {"a": "C:\\new\\table\\", "b": "one\ntwo\tthree\r\f four", "c": r"\u00e4"},
+        {"ä": "ü€😀", "a": "#x", "b": "=y", "c": ":z"},
+    ],
+)
+def test_what_is_written_is_read_back(values: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "x.properties"
+    path.write_text(write_properties(values))
+
+    assert property_values(path) == values

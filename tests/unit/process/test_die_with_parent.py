@@ -16,6 +16,26 @@ print(child.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
+LATE = """
+import os, time
+from headrace.process.die_with_parent import die_with_parent
+
+parent = os.getpid()
+if os.fork() == 0:
+    while os.getppid() == parent:
+        time.sleep(0.001)
+    die_with_parent()
+    print("alive", flush=True)
+"""
+
+
+def test_a_child_whose_parent_has_ended_already_dies_as_well() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], stdout=subprocess.PIPE, text=True, timeout=60
+    )
+
+    assert done.stdout == "", "the output ends with the last process that has it"
+
 
 def test_a_child_dies_with_its_parent() -> None:
     done = subprocess.run(

@@ -128,6 +128,7 @@ def kinesis(
             account=Account(account, region),
             keys={name: each.secret for name, each in known.items()},
             principals={name: each.principal for name, each in known.items() if each.principal},
+            key_file=keys,
             master_keys={} if encryption_keys is None else read_master_keys(encryption_keys),
             expose=tuple(expose or ()),
             limits=limits,
@@ -151,7 +152,9 @@ def add_key(
         typer.Option(metavar="ARN", help="A user of another account; resource policies name it."),
     ] = "",
 ) -> None:
-    """Add an access key, or give it a new secret. Running gateways read the file at their start."""
+    """Add an access key, or give it a new secret. Running gateways read the file when it changes.
+
+    To take a key away, remove its line from the file."""
     from headrace.gateway.kinesis.access.access_keys import add_access_key
 
     secret = add_access_key(keys, name, principal)

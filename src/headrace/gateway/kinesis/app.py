@@ -4,14 +4,15 @@ Rule 1: nothing here waits for a broker. Operations run in threads, puts, reads 
 their own, so that a slow kind does not hold up another. What an operation waits for with `Wait`
 holds no thread.
 Rule 2: the bytes of a body count against one budget from their arrival until the response is there.
-Rule 3: what a read returns counts against another one until the client has it.
+Rule 3: what a read returns counts against two others until the client has it: that of its access
+key, or of its address without keys, and that of all. A client that reads slowly holds up itself.
 Rule 4: this is the only place that writes a `ServiceError` as bytes.
 """
 
 import asyncio
 import time
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +25,7 @@ from headrace.client.error import ClientError
 from headrace.gateway.kinesis.access.signature import SignedRequest, verify
 from headrace.gateway.kinesis.asgi import Message, Receive, Scope, Send
 from headrace.gateway.kinesis.authorization import authorize
-from headrace.gateway.kinesis.byte_budget import ByteBudget, Share
+from headrace.gateway.kinesis.byte_budget import ByteBudget
 from headrace.gateway.kinesis.error import (
     ServiceError,
     cluster_failure,
@@ -42,9 +43,9 @@ from headrace.gateway.kinesis.request_body import (
     MOST_BODY_BYTES,
     Disconnected,
     Refused,
-    busy,
     read_body,
 )
+from headrace.gateway.kinesis.response_budget import Reserve, ResponseBudget, client_name
 from headrace.gateway.kinesis.service import KinesisService
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.gateway.kinesis.step_wait import StepWaiter
@@ -55,9 +56,6 @@ from headrace.telemetry.browser_guard import from_other_site, is_loopback_name
 log = structlog.get_logger()
 
 _BUDGET_BYTES: Final = 128 << 20
-_BUDGET_SECONDS: Final = 10.0
-_LARGEST_RESPONSE: Final = 15 << 20
-_RESPONSE_BYTES: Final = 9 * _LARGEST_RESPONSE
 _CHUNK_BYTES: Final = 512 << 10
 _PUT_THREADS: Final = 32
 _READ_THREADS: Final = 8
@@ -76,11 +74,10 @@ class KinesisApp:
     """One instance of the gateway as an ASGI application."""
 
     def __init__(self, settings: KinesisSettings) -> None:
-        self._keys = settings.keys
         self._guarded = settings.is_loopback and not settings.keys
         self.service = KinesisService(settings)
         self._bodies = ByteBudget(_BUDGET_BYTES, reserve=MOST_BODY_BYTES)
-        self._responses = ByteBudget(_RESPONSE_BYTES)
+        self._responses = ResponseBudget()
         self._waiter: StepWaiter | None = None
         self._puts = ThreadPoolExecutor(_PUT_THREADS, thread_name_prefix="kinesis-put")
         self._reads = ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="kinesis-read")
@@ -93,6 +90,10 @@ class KinesisApp:
         for each in (self._puts, self._reads, self._subscribers, self._control):
             each.shutdown(wait=True, cancel_futures=True)
         self.service.stop()
+
+    @property
+    def _secrets(self) -> Mapping[str, str] | None:
+        return self.service.keys.current.secrets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -116,28 +117,43 @@ class KinesisApp:
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in scope["headers"]
         }
-        body_share, response_share = self._bodies.share(), self._responses.share()
+        with self._responses.reserve(client_name(scope, headers, self._secrets)) as reserve:
+            served = await self._answer(scope, headers, receive, send, reserve)
+        if served is not None:
+            await self._push(served, headers, receive, send)
+
+    async def _answer(
+        self,
+        scope: Scope,
+        headers: dict[str, str],
+        receive: Receive,
+        send: Send,
+        reserve: Reserve,
+    ) -> Subscription | None:
+        """Answer a request; return its subscription if it began one."""
+        body_share = self._bodies.share()
+        served: _Answer | Subscription
         try:
             try:
-                body = await read_body(receive, headers, self._keys, body_share)
-                served = await self._serve(scope, headers, body, response_share)
+                body = await read_body(receive, headers, self._secrets, body_share)
+                served = await self._serve(scope, headers, body, reserve)
             except Refused as refusal:
                 await _send(send, _error_answer(refusal.error, headers), close=True)
-                return
+                return None
             except ServiceError as error:
                 served = _error_answer(error, headers)
             except Disconnected:
-                return
+                return None
             del body
             body_share.give_back()
-            if isinstance(served, _Answer):
-                response_share.shrink(len(served.body))
-                await _send(send, served)
+            if isinstance(served, Subscription):
+                return served
+            reserve.shrink(len(served.body))
+            await _send(send, served)
+            return None
         finally:
             body_share.give_back()
-            response_share.give_back()
-        if isinstance(served, Subscription):
-            await self._push(served, headers, receive, send)
+            reserve.shrink(0)
 
     async def _push(
         self, subscription: Subscription, headers: dict[str, str], receive: Receive, send: Send
@@ -159,7 +175,7 @@ class KinesisApp:
             gone.cancel()
 
     async def _serve(
-        self, scope: Scope, headers: dict[str, str], body: bytes, response_share: Share
+        self, scope: Scope, headers: dict[str, str], body: bytes, reserve: Reserve
     ) -> _Answer | Subscription:
         assert self._waiter is not None
         if self._guarded:
@@ -169,7 +185,7 @@ class KinesisApp:
             workers = self._puts
         elif operation in READS:
             workers = self._reads
-            await _taken(response_share, _LARGEST_RESPONSE)
+            await reserve.take()
         else:
             workers = self._control
         request = SignedRequest(
@@ -183,15 +199,16 @@ class KinesisApp:
         step = partial(_next_step, self._steps(operation, request), operation, headers)
         while isinstance(served := await loop.run_in_executor(workers, step), Wait):
             # Those who wait for one stream must not keep others from reading.
-            reserved = response_share.taken
-            response_share.give_back()
+            reserve.shrink(0)
             await self._waiter.wait(served)
-            await _taken(response_share, reserved)
+            if operation in READS:
+                await reserve.take()
         return served
 
     def _steps(self, operation: str, request: SignedRequest) -> "Steps":
         """Serve one request; in threads."""
-        access_key = verify(request, self._keys, time.time()) if self._keys else None
+        secrets = self._secrets
+        access_key = None if secrets is None else verify(request, secrets, time.time())
         is_cbor = _is_cbor(request.headers)
         raw = read_cbor(request.body) if is_cbor else read_json(request.body)
         members = check_input(service_model().operations[operation], raw)
@@ -238,14 +255,6 @@ class _Headers:
 
     def get(self, name: str, default: str = "", /) -> str:
         return self._headers.get(name.lower(), default)
-
-
-async def _taken(share: Share, size: int) -> None:
-    """Take bytes for a response; readers that are slow must not make all others wait for ever."""
-    try:
-        await asyncio.wait_for(share.take(size), _BUDGET_SECONDS)
-    except TimeoutError:
-        raise busy() from None
 
 
 def _refuse_pages(headers: dict[str, str]) -> None:

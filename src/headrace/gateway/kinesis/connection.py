@@ -3,9 +3,10 @@
 Rule 1: the head of a request must come within `HEAD_SECONDS`, the first one after the connection
 was made, later ones after their first byte. Between two requests a connection may idle for
 `IDLE_SECONDS`: clients keep connections, and one that is closed just when it is used again fails.
-Rule 2: a client that reads nothing for `WRITE_SECONDS`, while more waits for it than a small buffer
-holds, is cut off: its response holds memory. So is one that leaves the rest of a response in that
-buffer and asks for nothing more: a connection with bytes to send is not closed as idle.
+Rule 2: a client that reads nothing for `WRITE_SECONDS`, or reads a response more slowly than
+`reading_pace` allows, while more waits for it than a small buffer holds, is cut off: its response
+holds memory. So is one that leaves the rest of a response in that buffer and asks for nothing more:
+a connection with bytes to send is not closed as idle.
 Rule 3: when there are too many connections, the one that has been idle longest is closed. Clients
 that keep connections open and send nothing do not keep others out.
 """
@@ -15,6 +16,8 @@ from typing import Any, Final
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from headrace.gateway.kinesis.reading_pace import ReadingPace
 
 HEAD_SECONDS: Final = 10.0
 WRITE_SECONDS: Final = 30.0
@@ -31,6 +34,7 @@ class BoundedConnection(H11Protocol):
         super().__init__(*arguments, **named)
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
+        self._pace = ReadingPace()
         self._idle_since: float | None = self.loop.time()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -54,6 +58,7 @@ class BoundedConnection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._idle_since = self.loop.time()
+        self._pace = ReadingPace()
         if self.transport.get_write_buffer_size():
             self.loop.call_later(WRITE_SECONDS, self._abort_unless_read, self.cycle)
         super().on_response_complete()
@@ -65,10 +70,12 @@ class BoundedConnection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._write_timer = self.loop.call_later(WRITE_SECONDS, self._abort)
+        seconds = self._pace.wait(self.transport.get_write_buffer_size(), self.loop.time())
+        self._write_timer = self.loop.call_later(min(WRITE_SECONDS, seconds), self._abort)
 
     def resume_writing(self) -> None:
         self._stop_write_timer()
+        self._pace.go_on(self.loop.time())
         super().resume_writing()
 
     @property

@@ -40,9 +40,12 @@ class Disconnected(Exception):
 
 
 async def read_body(
-    receive: Receive, headers: Mapping[str, str], keys: Mapping[str, str], share: Share
+    receive: Receive, headers: Mapping[str, str], keys: Mapping[str, str] | None, share: Share
 ) -> bytes:
     """Read a body, and take its bytes from a budget as they come.
+
+    Args:
+        keys: secrets by access key id; None if every signature is accepted.
 
     Raises:
         Refused: it is too large or too slow, or its client has none of the keys.
@@ -80,9 +83,9 @@ async def read_body(
             return b"".join(chunks)
 
 
-def _limit(headers: Mapping[str, str], keys: Mapping[str, str]) -> tuple[int, ServiceError]:
+def _limit(headers: Mapping[str, str], keys: Mapping[str, str] | None) -> tuple[int, ServiceError]:
     """Return how large a body may be, and what a client is sent whose body is larger."""
-    if keys:
+    if keys is not None:
         try:
             check_credential(headers, keys, time.time())
         except ServiceError as refusal:

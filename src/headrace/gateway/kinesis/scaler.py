@@ -4,6 +4,9 @@ Every instance watches the puts that it takes itself (`limit.demand`). To add sh
 each instance also applies the limits of shards to its own puts. Before it takes shards away, it
 compares its count with the log: if others have put records into the stream, it leaves the stream as
 it is.
+
+A stream that should grow and cannot is left as it is, and the log says why, once: because one key
+is hot, because it has its most shards, or because its topic has its most partitions.
 """
 
 import threading
@@ -24,8 +27,9 @@ from headrace.model.ids import TopicPartition
 log = structlog.get_logger()
 
 _MOST_PARTITIONS: Final = 10_000
-"""A topic keeps the partitions of closed shards: a stream that had so many scales no more."""
+"""A topic keeps the partitions of closed shards: a stream that would need more scales no more."""
 
+_MOST_PARTITIONS_REACHED: Final = "most partitions"
 _LOOKS_PER_WINDOW: Final = 5
 
 
@@ -40,6 +44,7 @@ class Scaler:
         self._store = store
         self._keeper = keeper
         self._reader = reader
+        self._frozen: dict[str, str] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kinesis-scaler", daemon=True)
 
@@ -56,7 +61,9 @@ class Scaler:
             streams = [
                 each for each in self._store.streams.values() if each.mode is StreamMode.ON_DEMAND
             ]
-            self.demand.keep_only({each.name for each in streams})
+            names = {each.name for each in streams}
+            self.demand.keep_only(names)
+            self._frozen = {name: why for name, why in self._frozen.items() if name in names}
             for stream in streams:
                 try:
                     self.look(stream)
@@ -69,36 +76,55 @@ class Scaler:
         Raises:
             ClientError, ServiceError: the cluster does not answer, or refuses.
         """
-        if not stream.is_settled or stream.partition_count >= _MOST_PARTITIONS:
+        if not stream.is_settled:
             return
         now = time.monotonic()
         count = len(stream.open_shards)
         age_ms = _now_ms() - max(each.created_ms for each in stream.shards)
-        wish = self.demand.wished_shards(
-            stream.name, count, stream.least_shards, age_ms / 1000, now
-        )
-        if wish == count or (wish < count and self._others_put(stream, now)):
+        wish = self.demand.wish(stream.name, count, stream.least_shards, age_ms / 1000, now)
+        if wish.shards == count:
+            self._note(stream, wish.bound)
+            return
+        if wish.shards < count and self._others_put(stream, now):
+            return
+        planned = plan_uniform(stream, wish.shards, _now_ms())
+        if planned is None:
+            return
+        if stream.announced(planned).partition_count > _MOST_PARTITIONS:
+            self._note(stream, _MOST_PARTITIONS_REACHED)
             return
 
         def step(current: StreamState | None) -> StreamState | None:
             if current is None or current.revision != stream.revision:
                 return current  # another change was first: look again
-            plan = plan_uniform(current, wish, _now_ms())
-            return current if plan is None else current.announced(plan)
+            return current.announced(planned)
 
         self._keeper.change(stream.name, step)
-        log.info("kinesis_stream_scaled", stream=stream.name, shards=count, wished=wish)
+        self._note(stream, None)
+        log.info("kinesis_stream_scaled", stream=stream.name, shards=count, wished=wish.shards)
+
+    def _note(self, stream: StreamState, why: str | None) -> None:
+        """Log why a stream cannot follow its load, when that begins."""
+        if why is None:
+            self._frozen.pop(stream.name, None)
+        elif self._frozen.get(stream.name) != why:
+            self._frozen[stream.name] = why
+            log.warning(
+                "kinesis_stream_not_scaled",
+                stream=stream.name,
+                shards=len(stream.open_shards),
+                partitions=stream.partition_count,
+                reason=str(why),
+            )
 
     def _others_put(self, stream: StreamState, now: float) -> bool:
         """Return whether the log has more new records than this instance has counted."""
         own = self.demand.records(stream.name, now)
         since_ms = _now_ms() - int(self._rule.calm_seconds * 1000)
-        found = 0
-        for shard in stream.open_shards:
-            partition = TopicPartition(stream.name, shard.partition)
-            end = self._reader.offset_at(partition, LATEST)
-            found += end - self._reader.offset_at(partition, since_ms)
-        return found > own
+        partitions = [TopicPartition(stream.name, each.partition) for each in stream.open_shards]
+        begins = self._reader.offsets_at(partitions, since_ms)
+        ends = self._reader.offsets_at(partitions, LATEST)
+        return sum(ends.values()) - sum(begins.values()) > own
 
 
 def _now_ms() -> int:

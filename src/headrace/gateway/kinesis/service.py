@@ -7,6 +7,8 @@ from typing import Any, Final
 import structlog
 
 from headrace.gateway.kinesis.access.policy import Principal
+from headrace.gateway.kinesis.access.signature import unknown_key
+from headrace.gateway.kinesis.access.watched_keys import KeySet, WatchedKeys
 from headrace.gateway.kinesis.error import invalid_argument, not_found
 from headrace.gateway.kinesis.identity.account import consumer_of_arn, stream_of_arn
 from headrace.gateway.kinesis.limit.shard_limits import ShardLimits
@@ -46,7 +48,9 @@ class KinesisService:
 
     def __init__(self, settings: KinesisSettings) -> None:
         self.account = settings.account
-        self._principals = settings.principals
+        self.keys = WatchedKeys(
+            KeySet(settings.keys or None, settings.principals), settings.key_file
+        )
         self.store = StreamStore(settings.client)
         self.keeper = StreamKeeper(settings.client, self.store)
         self.writer = ShardWriter(settings.client)
@@ -71,6 +75,7 @@ class KinesisService:
         Raises:
             ClientError: no broker can be reached.
         """
+        self.keys.start()
         self.store.start()
         _ = self.store.seal
         self.keeper.start()
@@ -84,6 +89,7 @@ class KinesisService:
         """End. No operation may run any more."""
         if self._metrics_server is not None:
             self._metrics_server.close()
+        self.keys.stop()
         self._scaler.stop()
         self.writer.stop()
         self.reader.close()
@@ -107,11 +113,18 @@ class KinesisService:
         return BillingCommitment.from_json(self.store.documents.get(ACCOUNT_NAME))
 
     def principal(self, access_key: str | None) -> Principal:
-        """Return who an access key is; without keys, everyone is the account's owner."""
+        """Return who an access key is; without keys, everyone is the account's owner.
+
+        Raises:
+            ServiceError: the key was taken away since the signature was checked.
+        """
         own = f"arn:aws:iam::{self.account.id}"
         if access_key is None:
             return Principal(f"{own}:root")
-        return Principal(self._principals.get(access_key, f"{own}:user/{access_key}"))
+        secrets, principals = self.keys.current
+        if secrets is not None and access_key not in secrets:
+            raise unknown_key()
+        return Principal(principals.get(access_key, f"{own}:user/{access_key}"))
 
     def stream_name(self, request: Request) -> str:
         """Return the name in StreamName, StreamARN, ResourceARN or ConsumerARN.

@@ -23,6 +23,7 @@ class KinesisSettings:
     Attributes:
         keys: secrets by access key id. Without any, every signature is accepted.
         principals: ARNs of keys that are of another account, by access key id.
+        key_file: where both came from, to be read again when it changes; None if they stay.
         master_keys: by their ids. Streams can be encrypted under them.
         expose: patterns of plain topics that are shown as streams, such as `clicks*`.
         limits: whether the service's limits per shard apply.
@@ -36,6 +37,7 @@ class KinesisSettings:
     account: Account = DEFAULT_ACCOUNT
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     principals: Mapping[str, str] = field(default_factory=dict)
+    key_file: Path | None = None
     master_keys: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     expose: tuple[str, ...] = ()
     limits: bool = True

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from threading import Condition, Thread
 from typing import Protocol, TypeAlias
 
-from headrace.model.error import HeadraceError, InvalidArgument, OffsetOutOfRange
+from headrace.model.error import HeadraceError, InvalidArgument, NotEnoughReplicasAfterAppend
 from headrace.model.offset import Offset
 
 
@@ -118,7 +118,7 @@ def _serve(log: Syncable, waiters: list[Waiter]) -> list[Waiter]:
         elif offset <= log.log_end_offset:
             again.append((offset, future))
         else:
-            future.set_exception(
-                OffsetOutOfRange(f"offset {offset} was truncated away before it was synced")
-            )
+            # Another broker leads, and this one follows it: its client sends the batch again.
+            lost = f"offset {offset} was truncated away before it was synced"
+            future.set_exception(NotEnoughReplicasAfterAppend(lost))
     return again

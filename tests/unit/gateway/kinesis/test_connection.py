@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 import uvicorn
 
-from headrace.gateway.kinesis import connection
+from headrace.gateway.kinesis import connection, reading_pace
 from headrace.gateway.kinesis.asgi import Receive, Scope, Send
 from headrace.gateway.kinesis.connection import BoundedConnection
 
@@ -20,6 +20,9 @@ _LARGE = 64 << 20
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     size = _LARGE if scope["path"] == "/large" else 2
     await send({"type": "http.response.start", "status": 200, "headers": []})
+    if scope["path"] == "/pieces":
+        for _ in range(_LARGE >> 19):
+            await send({"type": "http.response.body", "body": b"x" * (1 << 19), "more_body": True})
     await send({"type": "http.response.body", "body": b"x" * size})
 
 
@@ -120,6 +123,25 @@ def test_a_client_that_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(ConnectionResetError):
             while piece := await asyncio.wait_for(reader.read(1 << 20), 5):
                 received += len(piece)
+            raise ConnectionResetError
+        assert received < _LARGE
+        writer.close()
+
+    serve(test)
+
+
+def test_a_client_that_reads_a_trickle_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_pace, "SLACK_SECONDS", 0.2)
+    monkeypatch.setattr(reading_pace, "LEAST_BYTES_PER_SECOND", 1 << 30)
+
+    async def test(server: uvicorn.Server) -> None:
+        reader, writer = await connect(server)
+        writer.write(REQUEST.replace(b"/ ", b"/pieces ", 1))
+        received = 0
+        with pytest.raises(ConnectionResetError):
+            while piece := await asyncio.wait_for(reader.read(64 << 10), 30):
+                received += len(piece)
+                await asyncio.sleep(0.01)  # some MB per second
             raise ConnectionResetError
         assert received < _LARGE
         writer.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.gateway.kinesis.limit.demand import Demand, ScalingRule
+from headrace.gateway.kinesis.limit.demand import Bound, Demand, ScalingRule, Wish
 
 RULE = ScalingRule(window_seconds=10.0, calm_seconds=600.0, most_shards=50)
 MIB = 1 << 20
@@ -11,12 +11,17 @@ MIB = 1 << 20
 def wished(
     demand: Demand, open_shards: int, now: float, age: float = 1000.0, least: int = 4
 ) -> int:
-    return demand.wished_shards("clicks", open_shards, least, age, now)
+    return demand.wish("clicks", open_shards, least, age, now).shards
+
+
+def spread(records: int, size_bytes: int) -> list[tuple[int, int]]:
+    """Records with hash keys all over the range."""
+    return [(at * 2**128 // records, size_bytes) for at in range(records)]
 
 
 def put(demand: Demand, mib_per_second: float, start: int, seconds: int) -> None:
     for at in range(start, start + seconds):
-        demand.count("clicks", 1, int(mib_per_second * MIB), float(at))
+        demand.count("clicks", spread(100, int(mib_per_second * MIB / 100)), float(at))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +42,7 @@ def test_a_stream_gets_room_for_twice_its_load(load: float, shards: int) -> None
 
 def test_many_small_records_are_a_load_as_well() -> None:
     demand = Demand(RULE)
-    demand.count("clicks", 30_000, 1000, 100.0)
+    demand.count("clicks", spread(30_000, 1), 100.0)
 
     assert wished(demand, 4, 110.0) == 6
 
@@ -72,10 +77,34 @@ def test_an_instance_that_has_just_started_takes_nothing_away() -> None:
 
 def test_records_of_the_calm_time_are_counted() -> None:
     demand = Demand(RULE)
-    demand.count("clicks", 5, 10, 100.0)
-    demand.count("clicks", 7, 10, 500.0)
+    demand.count("clicks", spread(5, 10), 100.0)
+    demand.count("clicks", spread(7, 10), 500.0)
 
     assert demand.records("clicks", 501.0) == 12
     assert demand.records("clicks", 900.0) == 7
     demand.keep_only(set())
     assert demand.records("clicks", 900.0) == 0
+
+
+def test_a_hot_key_opens_no_shards() -> None:
+    demand = Demand(RULE)
+    put(demand, 1.5, 100, 10)
+    for at in range(100, 110):
+        demand.count("clicks", [(7, 40 * MIB)], float(at))
+
+    assert demand.wish("clicks", 4, 4, 1000.0, 110.0) == Wish(5)  # the others, and one shard for it
+    assert demand.wish("clicks", 5, 4, 1000.0, 110.0) == Wish(5, Bound.HOT_KEY)
+
+
+def test_many_records_of_one_key_open_no_shards_either() -> None:
+    demand = Demand(RULE)
+    demand.count("clicks", [(2**128 - 1, 10)] * 300_000, 100.0)
+
+    assert demand.wish("clicks", 4, 4, 1000.0, 110.0) == Wish(4, Bound.HOT_KEY)
+
+
+def test_a_stream_at_its_bound_says_so() -> None:
+    demand = Demand(RULE)
+    put(demand, 500.0, 100, 10)
+
+    assert demand.wish("clicks", 50, 4, 1000.0, 110.0) == Wish(50, Bound.MOST_SHARDS)

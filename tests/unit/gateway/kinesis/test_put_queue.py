@@ -4,13 +4,9 @@ import pytest
 
 from headrace.client.error import BrokerError, ClientError, ConnectionLost
 from headrace.client.write.batch_writer import WrittenBatch
-from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
-from headrace.gateway.kinesis.record.put_queue import (
-    PAUSE_SECONDS,
-    RETRY_SECONDS,
-    PermitEnded,
-    PutQueue,
-)
+from headrace.client.write.producer_id import LAST_EPOCH, NO_IDENTITY, ProducerIdentity
+from headrace.gateway.kinesis.record.permit import PermitEnded
+from headrace.gateway.kinesis.record.put_queue import PAUSE_SECONDS, RETRY_SECONDS, PutQueue
 from headrace.gateway.kinesis.record.row import Row, ShardLog
 from headrace.model.ids import TopicPartition
 from headrace.records.decode import decode
@@ -64,20 +60,120 @@ def test_a_batch_that_failed_is_sent_again_byte_for_byte_and_delays_its_partitio
     assert values(puts.take(1.2, NOW_MS)[ONE]) == [b"later"]
 
 
-def test_a_refusal_fails_what_waits_behind_it_and_asks_for_a_new_identity() -> None:
+def begins(batch: memoryview) -> tuple[int, int, int]:
+    """Return the producer id, the epoch and the first sequence of a batch."""
+    return (
+        int.from_bytes(batch[43:51], "big", signed=True),
+        int.from_bytes(batch[51:53], "big"),
+        int.from_bytes(batch[53:57], "big"),
+    )
+
+
+def test_a_refusal_fails_what_waits_behind_it_and_no_other_partition_notices() -> None:
     puts = queue()
+    puts.add(OTHER, [Row(b"k", b"before")])
     futures = puts.add(ONE, [Row(b"k", b"a")])
     puts.take(0.0, NOW_MS)
+    puts.finish(OTHER, WrittenBatch(0, -1), 0.0)
     futures += puts.add(ONE, [Row(b"k", b"behind")])
     other = puts.add(OTHER, [Row(b"k", b"b")])
 
     puts.finish(ONE, BrokerError(ErrorCode.topic_authorization_failed), 0.1)
+    puts.add(ONE, [Row(b"k", b"next")])
 
     assert all(isinstance(each.exception(0), ClientError) for each in futures)
+    assert not puts.needs_identity
+    batches = puts.take(0.1, NOW_MS)
+    assert begins(batches[OTHER]) == (7, 0, 1) and not other[0].done()
+    assert begins(batches[ONE]) == (7, 1, 0), "a late copy of what was refused is fenced"
+
+
+def test_a_new_producer_id_follows_the_last_epoch() -> None:
+    puts = PutQueue()
+    puts.identify(ProducerIdentity(7, LAST_EPOCH))
+    puts.add(ONE, [Row(b"k", b"a")])
+    puts.take(0.0, NOW_MS)
+
+    puts.finish(ONE, BrokerError(ErrorCode.topic_authorization_failed), 0.1)
+
     assert puts.needs_identity
     puts.identify(ProducerIdentity(8, 0))
-    assert values(puts.take(0.1, NOW_MS)[OTHER]) == [b"b"]
-    assert not other[0].done()
+    puts.add(ONE, [Row(b"k", b"b")])
+    assert begins(puts.take(0.2, NOW_MS)[ONE]) == (8, 0, 0)
+
+
+def written(puts: PutQueue, most_bytes: int, now: float = 0.0) -> tuple[list[bytes], int]:
+    """Play a topic that takes batches up to a size; return its values and how many it refused."""
+    log: list[bytes] = []
+    refused = 0
+    while not puts.is_empty:
+        for partition, batch in puts.take(now, NOW_MS).items():
+            if len(batch) > most_bytes:
+                refused += 1
+                puts.finish(partition, BrokerError(ErrorCode.message_too_large), now)
+            else:
+                puts.finish(partition, WrittenBatch(len(log) * 10, -1), now)
+                log += values(batch)
+    return log, refused
+
+
+def test_a_batch_that_is_too_large_for_its_topic_is_divided() -> None:
+    puts = queue()
+    rows = [Row(b"k", bytes([at]) * 30_000) for at in range(20)]
+    futures = puts.add(ONE, rows)
+
+    log, refused = written(puts, 100_000)
+
+    assert log == [row.value for row in rows]
+    assert 1 <= refused <= 5
+    assert len(set(futures)) == 1
+    offsets = [each.result(0).place(at)[0] for at, each in enumerate(futures)]
+    # `written` leaves gaps between batches: each row has a place in its own one.
+    assert offsets == sorted(set(offsets)) and offsets[0] == 0 and offsets[-1] > 19
+    puts.add(ONE, rows)
+    assert written(puts, 100_000) == (log, 0), "the limit was learned"
+    puts.add(ONE, rows)
+    assert len(puts.take(61.0, NOW_MS)[ONE]) > 500_000, "and forgotten: it may have been raised"
+
+
+def test_a_limit_that_is_known_is_kept_from_the_start() -> None:
+    puts = queue()
+    rows = [Row(b"k", bytes([at]) * 30_000, "17") for at in range(20)]
+    puts.add(ONE, rows, 100_000)
+
+    assert written(puts, 100_000) == ([row.value for row in rows], 0)
+
+
+def test_a_row_that_is_too_large_by_itself_fails_alone() -> None:
+    puts = queue()
+    large = Row(b"k", bytes(150_000))
+    futures = puts.add(ONE, [Row(b"k", b"before"), large, Row(b"k", b"after")])
+    futures += puts.add(ONE, [Row(b"k", b"behind")])
+
+    log, _ = written(puts, 100_000)
+
+    assert log == [b"before", b"after", b"behind"]
+    with pytest.raises(BrokerError, match=r"max\.message\.bytes"):
+        futures[1].result(0).place(1)
+    assert [futures[0].result(0).place(0)[0], futures[3].result(0).place(0)[0]] == [0, 11]
+    alone = puts.add(ONE, [large])
+    written(puts, 100_000)
+    assert isinstance(alone[0].exception(0), BrokerError)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"k" * 100])
+@pytest.mark.parametrize("explicit", [None, "0", "340282366920938463463374607431768211455"])
+@pytest.mark.parametrize("size", [0, 63, 64, 8_000, 70_000])
+def test_the_size_of_a_row_is_known_before_it_is_encoded(
+    key: bytes | None, explicit: str | None, size: int
+) -> None:
+    puts = queue()
+    row = Row(key, bytes(size), explicit)
+    puts.add(ONE, [row])
+
+    size_bytes = len(puts.take(0.0, NOW_MS)[ONE])
+
+    assert size_bytes == row.batch_bytes <= row.size_bytes + 64
 
 
 class Permission:
@@ -93,7 +189,7 @@ class Permission:
 def test_rows_wait_for_their_permit_and_fail_when_it_ends_before_they_are_sent() -> None:
     puts, permit = queue(), Permission()
     free = puts.add(OTHER, [Row(b"k", b"free")])
-    [held] = puts.add(ONE, [Row(b"k", b"plain")], permit)
+    [held] = puts.add(ONE, [Row(b"k", b"plain")], permit=permit)
     [behind] = puts.add(ONE, [Row(b"k", b"encrypted")])
 
     assert list(puts.take(0.0, NOW_MS)) == [OTHER]
@@ -109,8 +205,8 @@ def test_rows_wait_for_their_permit_and_fail_when_it_ends_before_they_are_sent()
 def test_a_permit_that_is_given_lets_rows_go_and_holds_back_those_behind() -> None:
     puts, one, other = queue(), Permission(), Permission()
     one.answer = True
-    puts.add(ONE, [Row(b"k", b"a")], one)
-    puts.add(ONE, [Row(b"k", b"b")], other)
+    puts.add(ONE, [Row(b"k", b"a")], permit=one)
+    puts.add(ONE, [Row(b"k", b"b")], permit=other)
 
     assert values(puts.take(0.0, NOW_MS)[ONE]) == [b"a"]
     assert puts.may_leave(ONE)
@@ -122,7 +218,7 @@ def test_a_permit_that_is_given_lets_rows_go_and_holds_back_those_behind() -> No
 def test_a_batch_is_not_sent_again_after_its_permit_has_ended(is_sent: bool) -> None:
     puts, permit = queue(), Permission()
     permit.answer = True
-    [future] = puts.add(ONE, [Row(b"k", b"plain")], permit)
+    [future] = puts.add(ONE, [Row(b"k", b"plain")], permit=permit)
     puts.take(0.0, NOW_MS)
     permit.answer = True if is_sent else None
     assert puts.may_leave(ONE) is is_sent
@@ -132,13 +228,12 @@ def test_a_batch_is_not_sent_again_after_its_permit_has_ended(is_sent: bool) -> 
     permit.answer = None
     assert puts.take(1.0, NOW_MS) == {}
     permit.answer = False
-    assert puts.take(2.0, NOW_MS) == {}
+    following = puts.take(2.0, NOW_MS)[ONE]
 
     assert isinstance(future.exception(0), ClientError)
     assert isinstance(future.exception(0), PermitEnded) is not is_sent
-    assert puts.needs_identity and not behind.done(), "the sequence of the batch is spent"
-    puts.identify(ProducerIdentity(8, 0))
-    assert values(puts.take(2.0, NOW_MS)[ONE]) == [b"encrypted"]
+    assert values(following) == [b"encrypted"] and not behind.done()
+    assert begins(following) == (7, 1, 0), "the sequence of the batch is spent"
 
 
 def test_a_batch_is_given_up_in_time() -> None:

@@ -49,16 +49,16 @@ def signed(key: str) -> dict[str, str]:
 
 def read(receive: Receive, budget: ByteBudget, keys: Any = (), **headers: str) -> bytes:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return asyncio.run(read_body(receive, named, dict(keys), budget.share()))
+    return asyncio.run(read_body(receive, named, dict(keys) or None, budget.share()))
 
 
 def test_an_announced_body_takes_nothing_before_it_comes() -> None:
     async def run() -> None:
         budget = ByteBudget(MOST_BODY_BYTES)
         headers = {"content-length": str(MOST_BODY_BYTES)}
-        silent = asyncio.ensure_future(read_body(pieces(), headers, {}, budget.share()))
+        silent = asyncio.ensure_future(read_body(pieces(), headers, None, budget.share()))
         other = budget.share()
-        await asyncio.wait_for(read_body(pieces(1 << 20), headers, {}, other), 5)
+        await asyncio.wait_for(read_body(pieces(1 << 20), headers, None, other), 5)
         assert other.taken == 1 << 20
         silent.cancel()
 

@@ -12,7 +12,7 @@ from headrace.log.partition.loader import load_log
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
-from headrace.model.error import InvalidArgument, OffsetOutOfRange, StorageError
+from headrace.model.error import InvalidArgument, NotEnoughReplicasAfterAppend, StorageError
 from headrace.model.ids import TopicPartition
 from headrace.model.offset import Offset
 from headrace.model.topic_config import LogConfig
@@ -110,7 +110,7 @@ def test_a_failed_sync_fails_everyone_in_its_round(commit: GroupCommit) -> None:
 def test_a_request_for_truncated_records_fails(commit: GroupCommit) -> None:
     log = SlowLog()
     log.log_end_offset = 3
-    with pytest.raises(OffsetOutOfRange):
+    with pytest.raises(NotEnoughReplicasAfterAppend):
         commit.request(log, 9).result(_PATIENCE_S)
 
 

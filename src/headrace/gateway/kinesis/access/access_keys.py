@@ -15,6 +15,7 @@ from headrace.gateway.kinesis.secret_file import check_mode, locked
 from headrace.model.error import ConfigError
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{3,128}")
+_MOST_BYTES: Final = 1 << 20
 _SECRET: Final = re.compile(r"[\x21-\x7e]{8,128}")
 _PRINCIPAL: Final = re.compile(
     r"arn:aws[a-z-]*:iam::\d{12}:(?:user|role)/[\w+=,.@/-]{1,128}", re.ASCII
@@ -32,12 +33,31 @@ def read_access_keys(path: Path) -> dict[str, AccessKey]:
     """Return keys by access key id.
 
     Raises:
-        ConfigError: the file cannot be read, others can read or change it, it has no key, or a line
-            is wrong. The message holds no secret.
+        ConfigError: as `parse_access_keys`, or the file has no key.
+    """
+    keys = parse_access_keys(path)
+    if not keys:
+        raise ConfigError(
+            f"{path} has no access key, and without one every signature would be accepted: write"
+            f" one with headrace kinesis key add NAME --keys {path}"
+        )
+    return keys
+
+
+def parse_access_keys(path: Path) -> dict[str, AccessKey]:
+    """Return keys by access key id; the file may have none.
+
+    Raises:
+        ConfigError: the file cannot be read, others can read or change it, it is too large, or a
+            line is wrong. The message holds no secret.
     """
     try:
         check_mode(path)
-        lines = path.read_text().splitlines()
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ConfigError(f"{path} has more than {_MOST_BYTES} bytes: it is no file of keys")
+        lines = data.decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the access keys in {path} cannot be read: {error}") from error
     keys: dict[str, AccessKey] = {}
@@ -54,11 +74,6 @@ def read_access_keys(path: Path) -> dict[str, AccessKey]:
                 "arn:aws:iam::111122223333:user/bob"
             )
         keys[name] = AccessKey(secret, principal)
-    if not keys:
-        raise ConfigError(
-            f"{path} has no access key, and without one every signature would be accepted: write"
-            f" one with headrace kinesis key add NAME --keys {path}"
-        )
     return keys
 
 

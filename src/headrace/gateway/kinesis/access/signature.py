@@ -78,9 +78,7 @@ def check_credential(headers: Mapping[str, str], keys: Mapping[str, str], now: f
     if not set(names) >= _MUST_BE_SIGNED or "x-amz-date" not in names:
         raise _mismatch()
     if scope[0] not in keys:
-        raise _refusal(
-            "UnrecognizedClientException", "The security token included in the request is invalid."
-        )
+        raise unknown_key()
     return Credential(scope[0], scope[1:], names, date, fields["Signature"])
 
 
@@ -144,6 +142,12 @@ def _check_date(date: str, scope: list[str], now: float) -> None:
             "InvalidSignatureException",
             f"Signature not yet current: {date} is still later than {shown_now} + 5 min.",
         )
+
+
+def unknown_key() -> ServiceError:
+    return _refusal(
+        "UnrecognizedClientException", "The security token included in the request is invalid."
+    )
 
 
 def _mismatch() -> ServiceError:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from headrace.client.error import ClientError
+from headrace.client.error import BrokerError, ClientError
 from headrace.gateway.kinesis.encryption.record_cipher import RecordCipher
 from headrace.gateway.kinesis.error import (
     ServiceError,
@@ -27,12 +27,9 @@ from headrace.gateway.kinesis.error import (
     validation,
 )
 from headrace.gateway.kinesis.operation.dry_run import refuse_dry_run
-from headrace.gateway.kinesis.record.put_queue import (
-    RETRY_SECONDS,
-    Permit,
-    PermitEnded,
-    PlacedRows,
-)
+from headrace.gateway.kinesis.record.permit import Permit, PermitEnded
+from headrace.gateway.kinesis.record.placed_rows import PlacedRows
+from headrace.gateway.kinesis.record.put_queue import RETRY_SECONDS
 from headrace.gateway.kinesis.record.row import Row, ShardLog
 from headrace.gateway.kinesis.service import KinesisService, Request, Steps
 from headrace.gateway.kinesis.store.lease import lease_clock
@@ -42,9 +39,12 @@ from headrace.gateway.kinesis.stream.shard import Shard
 from headrace.gateway.kinesis.stream.stream_state import Distribution, StreamMode, StreamState
 from headrace.gateway.kinesis.wait import Wait
 from headrace.model.ids import TopicPartition
+from headrace.wire.error_code import ErrorCode
 
 _MOST_BYTES: Final = 10 << 20
 _MOST_TRIES: Final = 4
+_BATCH_OVERHEAD: Final = 64
+_TOO_LARGE: Final = (ErrorCode.message_too_large, ErrorCode.record_list_too_large)
 _PUT_SECONDS: Final = 120.0  # the queue itself gives up much earlier
 
 
@@ -102,11 +102,18 @@ def _checked(record: dict[str, Any], stream: StreamState) -> _Put:
         )
     row = Row(None if text is None else text.encode(), record["Data"], explicit)
     if len(row.value) + len(row.key or b"") > stream.max_record_kib * 1024:
-        raise validation(
-            "1 validation error detected: Value at 'data' failed to satisfy constraint: Member "
-            f"must have length less than or equal to {stream.max_record_kib * 1024}"
-        )
+        raise _too_large(f"less than or equal to {stream.max_record_kib * 1024}")
+    most = stream.most_batch_bytes
+    if most is not None and row.size_bytes + _BATCH_OVERHEAD > most and row.batch_bytes > most:
+        raise _too_large(f"less than or equal to {len(row.value) - (row.batch_bytes - most)}")
     return _Put(row, key)
+
+
+def _too_large(what: str) -> ServiceError:
+    return validation(
+        "1 validation error detected: Value at 'data' failed to satisfy constraint: Member "
+        f"must have length {what}"
+    )
 
 
 def _encryption_type(stream: StreamState) -> str:
@@ -159,9 +166,6 @@ def _put(
 
 def _apply_limits(service: KinesisService, stream: StreamState, puts: list[_Put]) -> None:
     now = time.monotonic()
-    if stream.mode is StreamMode.ON_DEMAND:
-        total = sum(len(put.row.value) + len(put.row.key or b"") for put in puts)
-        service.demand.count(stream.name, len(puts), total, now)
     for put in puts:
         shard = stream.shard_for(put.key)
         size_bytes = len(put.row.value) + len(put.row.key or b"")
@@ -193,8 +197,8 @@ def _put_once(
             again += group
             continue
         try:
-            rows = [_row(put, cipher) for put in group]
-            futures = service.writer.put(_log(stream, shard), rows, permit)
+            rows, most_bytes = [_row(put, cipher) for put in group], stream.most_batch_bytes
+            futures = service.writer.put(_log(stream, shard), rows, most_bytes, permit)
         except ClientError as error:
             _fail(group, error)
             continue
@@ -262,7 +266,7 @@ def _confirm(
     for at, (put, future) in enumerate(zip(group, futures, strict=True)):
         index = at - first_of.setdefault(id(future), at)
         try:
-            where = future.result(0)
+            offset, time_ms = future.result(0).place(index)
         except PermitEnded:
             if service.store.may_be_plain(stream) is None:
                 put.error = not_vouched()
@@ -271,7 +275,7 @@ def _confirm(
         except (ClientError, TimeoutError) as error:
             _fail([put], error)
         else:
-            placed.append((put, where.base_offset + index, where.time_ms))
+            placed.append((put, offset, time_ms))
     if not placed:
         return again
     try:
@@ -280,20 +284,25 @@ def _confirm(
         for put, _, _ in placed:
             put.error = error
         return again
-    count = size = 0
+    written: list[tuple[int, int]] = []
     for put, offset, time_ms in placed:
         if known.last is None or offset < known.last:
             put.placed = (known, offset, time_ms)
-            count += 1
-            size += len(put.row.value) + len(put.row.key or b"")
+            written.append((put.key, len(put.row.value) + len(put.row.key or b"")))
         else:
             again.append(put)
-    incoming = {"IncomingBytes": float(size), "IncomingRecords": float(count)}
+    if stream.mode is StreamMode.ON_DEMAND:
+        service.demand.count(stream.name, written, time.monotonic())
+    size = sum(size_bytes for _, size_bytes in written)
+    incoming = {"IncomingBytes": float(size), "IncomingRecords": float(len(written))}
     service.metrics.count(stream.metrics, stream.name, shard.id, incoming)
     return again
 
 
 def _fail(puts: list[_Put], error: Exception) -> None:
-    failure = cluster_failure("The record may not be written", error)
+    if isinstance(error, BrokerError) and error.code in _TOO_LARGE:
+        failure = _too_large("that fits into the topic's max.message.bytes")
+    else:
+        failure = cluster_failure("The record may not be written", error)
     for put in puts:
         put.error = failure

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
-from headrace.client.error import ClientError
+from headrace.client.admin.admin import Admin
+from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.stream.stream_state import StreamState, plain_stream
+from headrace.model.config_code import ConfigResourceType
 
 _KEPT_SECONDS: Final = 2.0
+_LIMIT_SECONDS: Final = 30.0
 _INTERNAL: Final = ("__", "headrace.")
 
 
@@ -27,6 +30,8 @@ class PlainTopics:
         self._lock = threading.Lock()
         self._known: dict[str, StreamState] = {}
         self._known_at = float("-inf")
+        self._limits: dict[str, int] = {}
+        self._limits_at = float("-inf")
 
     def matches(self, name: str) -> bool:
         return not name.startswith(_INTERNAL) and any(
@@ -49,11 +54,18 @@ class PlainTopics:
 
     def _fetch(self) -> dict[str, StreamState]:
         with ConnectionPool(self._settings) as pool:
-            topics = pool.metadata().topics
+            topics = {
+                name: topic
+                for name, topic in pool.metadata().topics.items()
+                if topic.error is None and topic.partitions and self.matches(name)
+            }
+            is_old = time.monotonic() - self._limits_at > _LIMIT_SECONDS
+            if is_old or topics.keys() - self._known.keys():
+                self._limits = _limits(pool, list(topics))
+                self._limits_at = time.monotonic()
         return {
-            name: plain_stream(name, len(topic.partitions))
+            name: plain_stream(name, len(topic.partitions), self._limits.get(name))
             for name, topic in topics.items()
-            if topic.error is None and topic.partitions and self.matches(name)
         }
 
     def exists(self, name: str) -> bool:
@@ -69,3 +81,20 @@ class PlainTopics:
         if found.error is not None and found.partitions:
             raise ClientError(f"topic {name}: {found.error}")
         return found.error is None
+
+
+def _limits(pool: ConnectionPool, topics: Sequence[str]) -> dict[str, int]:
+    """Return `max.message.bytes` of topics; of none if the gateway may not read configurations."""
+    if not topics:
+        return {}
+    try:
+        found = Admin(pool).describe_configs(ConfigResourceType.TOPIC, topics)
+    except ClientError:  # batches that are too large are divided all the same
+        return {}
+    return {
+        name: int(entry.value)
+        for name, entries in found.items()
+        if not isinstance(entries, BrokerError)
+        for entry in entries
+        if entry.name == "max.message.bytes" and entry.value
+    }

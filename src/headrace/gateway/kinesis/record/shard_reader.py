@@ -1,6 +1,7 @@
 """Reads records of one partition for a request, without waiting for new ones."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -129,10 +130,24 @@ class ShardReader:
         Raises:
             ClientError: the leader cannot be reached, or refuses.
         """
-        found = list_offsets(self.pool, {partition: time_ms}, read_committed=True)[partition]
-        if isinstance(found, ClientError):
-            raise found
-        return found.offset if found.offset >= 0 else self.offset_at(partition, LATEST)
+        return self.offsets_at([partition], time_ms)[partition]
+
+    def offsets_at(
+        self, partitions: Sequence[TopicPartition], time_ms: int
+    ) -> dict[TopicPartition, int]:
+        """Return what `offset_at` returns, for many partitions with one request per leader.
+
+        Raises:
+            ClientError: a leader cannot be reached, or refuses.
+        """
+        offsets: dict[TopicPartition, int] = {}
+        times = dict.fromkeys(partitions, time_ms)
+        for partition, found in list_offsets(self.pool, times, read_committed=True).items():
+            if isinstance(found, ClientError):
+                raise found
+            offsets[partition] = found.offset
+        older = [partition for partition, offset in offsets.items() if offset < 0]
+        return offsets | self.offsets_at(older, LATEST) if older else offsets
 
     def _log_start(self, partition: TopicPartition) -> int:
         return self.offset_at(partition, EARLIEST)

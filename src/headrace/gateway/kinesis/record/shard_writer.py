@@ -30,13 +30,9 @@ from headrace.client.settings import ClientSettings
 from headrace.client.write.batch_writer import BatchWriter, WrittenBatch
 from headrace.client.write.producer_id import NO_IDENTITY
 from headrace.gateway.kinesis.record.leader_table import LeaderTable
-from headrace.gateway.kinesis.record.put_queue import (
-    PAUSE_SECONDS,
-    RETRY_SECONDS,
-    Permit,
-    PlacedRows,
-    PutQueue,
-)
+from headrace.gateway.kinesis.record.permit import Permit
+from headrace.gateway.kinesis.record.placed_rows import PlacedRows
+from headrace.gateway.kinesis.record.put_queue import PAUSE_SECONDS, RETRY_SECONDS, PutQueue
 from headrace.gateway.kinesis.record.row import Row, ShardLog
 from headrace.wire.error_code import ErrorCode
 
@@ -91,17 +87,22 @@ class ShardWriter:
             self._ready.notify()
 
     def put(
-        self, shard: ShardLog, rows: Sequence[Row], permit: Permit | None = None
+        self,
+        shard: ShardLog,
+        rows: Sequence[Row],
+        most_bytes: int | None = None,
+        permit: Permit | None = None,
     ) -> "list[Future[PlacedRows]]":
         """Write rows to a partition.
 
         Args:
+            most_bytes: of a batch of the topic, if it is known.
             permit: says whether they may be written as they are; asked in other threads, it must
                 neither wait nor raise.
 
         Returns:
-            One future per row. It fails with `PermitEnded` if the row was not and may not be
-            written, and with another `ClientError` if it may be written.
+            One future per row. It, or the row's place in its result, fails with `PermitEnded` if
+            the row was not and may not be written, and with another `ClientError` if it may be.
 
         Raises:
             ConnectionLost: the gateway is stopping.
@@ -109,7 +110,7 @@ class ShardWriter:
         with self._ready:
             if self._stopping:
                 raise ConnectionLost("the gateway is stopping")
-            futures = self._queue.add(shard, rows, permit)
+            futures = self._queue.add(shard, rows, most_bytes, permit)
             self._ready.notify()
         return futures
 
@@ -212,9 +213,7 @@ class ShardWriter:
         }
         connection = pool.node(leader)
         with self._ready:
-            leaving = {
-                each: batch for each, batch in batches.items() if self._queue.may_leave(each)
-            }
+            leaving = {each: batches[each] for each in batches if self._queue.may_leave(each)}
         outcomes: dict[ShardLog, WrittenBatch | ClientError] = {}
         if leaving:
             by_partition = {each.partition: batch for each, batch in leaving.items()}

@@ -108,6 +108,8 @@ class StreamState:
         begun: the revision that began what is left to do; changes of tags leave it as it is.
         topic_id: of its topic, in hex digits; empty until that is created.
         plain: a Kafka topic that is only shown as a stream: it has no record of its own.
+        most_batch_bytes: `max.message.bytes` of a plain topic, if known. That of other topics has
+            room for a record of any size that the stream allows.
     """
 
     name: str
@@ -130,6 +132,7 @@ class StreamState:
     begun: int = 1
     topic_id: str = ""
     plain: bool = False
+    most_batch_bytes: int | None = None
     _open: tuple[Shard, ...] = field(init=False, compare=False, repr=False)
     _starts: tuple[int, ...] = field(init=False, compare=False, repr=False)
     _by_number: dict[int, Shard] = field(init=False, compare=False, repr=False)
@@ -296,12 +299,17 @@ def new_stream(name: str, shard_count: int, now_ms: int, **fields: Any) -> Strea
     )
 
 
-def plain_stream(name: str, partitions: int) -> StreamState:
+def plain_stream(name: str, partitions: int, most_batch_bytes: int | None = None) -> StreamState:
     """Return a plain topic as a stream: every partition is an open shard."""
     shards = tuple(
         Shard(number=at, partition=at, keys=keys, created_ms=0)
         for at, keys in enumerate(uniform_ranges(partitions))
     )
     return StreamState(
-        name=name, created_ms=0, status=StreamStatus.ACTIVE, shards=shards, plain=True
+        name=name,
+        created_ms=0,
+        status=StreamStatus.ACTIVE,
+        shards=shards,
+        plain=True,
+        most_batch_bytes=most_batch_bytes,
     )
