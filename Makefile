@@ -27,8 +27,8 @@ $(JAVA_STAMP): tools/setup-java $(STAMP)
 	@tools/setup-java
 	@touch $@
 
-# What the tests are measured against: the jars of Kafka, Flume and Hadoop, kcat, Chromium.
-$(PEERS_STAMP): tools/setup-peers tools/fetch-jars $(STAMP) $(JAVA_STAMP)
+# What the tests are measured against: the jars of Kafka, Flume, Hadoop and the KCL, kcat, Chromium.
+$(PEERS_STAMP): tools/setup-peers tools/fetch-jars tools/async-kinesis.lock $(STAMP) $(JAVA_STAMP)
 	@tools/setup-peers $(VENV)
 	@touch $@
 

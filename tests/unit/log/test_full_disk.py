@@ -144,6 +144,53 @@ def test_a_batch_of_which_a_part_was_written_is_cut_off_without_waiting_for_the_
     assert broker.restart().log_end_offset == 3
 
 
+@pytest.mark.parametrize("end", ["roll", "flush", "close"])
+def test_what_was_cut_off_is_durable_before_anything_behind_it(end: str) -> None:
+    """A crash may bring the part of a batch back. At the end of the log recovery cuts it off."""
+    for seed in range(30):
+        case = Broker(CrashDisk(), segment_bytes=400)
+        fill(case.log, 2)
+        case.log.flush()
+        case.disk.sync_all()
+        case.full(where=".log")
+        with pytest.raises(DiskFull):
+            case.log.append(sample_batch(b"refused"), 0)
+        case.room()
+
+        if end == "roll":
+            case.log.append(sample_batch(b"x" * 350), 0)
+            assert case.log.sync() == 3
+            assert len(case.log.segments) == 2
+        elif end == "flush":
+            case.log.flush()
+        else:
+            case.directory.close()
+
+        case.disk.crash(Random(seed))
+        assert case._open().get(CLICKS).log_end_offset == (3 if end == "roll" else 2)
+
+
+def test_a_sync_that_ran_across_a_refused_write_leaves_the_segment_unsynced(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(broker.log, 3)
+    segment = broker.log.segments[0]
+    broker.full()
+
+    def sync_late() -> None:
+        with pytest.raises(DiskFull):
+            broker.log.append(sample_batch(b"refused"), 0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(segment), "sync", lambda _: sync_late())
+        broker.log.sync()
+    broker.room()
+
+    assert segment.synced_bytes < segment.size_bytes
+    broker.log.sync()
+    assert segment.synced_bytes == segment.size_bytes
+
+
 def test_a_whole_batch_of_an_append_that_failed_does_not_come_back(broker: Broker) -> None:
     fill(broker.log, 3)
     broker.log.sync()

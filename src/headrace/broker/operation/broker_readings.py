@@ -215,7 +215,7 @@ def loop_readings(watch: LoopWatch) -> list[Reading]:
         ),
         _counter(
             "headrace_event_loop_syncs_total",
-            "Syncs of files that the event loop waited for: a fault of the broker, if not 0.",
+            "Syncs of files that the event loop waited for.",
             lambda: watch.syncs,
         ),
     ]

@@ -1,4 +1,5 @@
-"""Batches of idempotent producers that were refused for now, and what is said to those behind them.
+"""Batches of idempotent producers that were refused for a reason that passes, and what is said to
+those that were sent after them.
 
 Theory of operation. An idempotent producer numbers its records, and has up to five requests under
 way. If the first is refused for a reason that passes, as a full disk does, the others leave a gap.
@@ -8,12 +9,14 @@ that has no answer yet (its issue 4953). What was appended under the old epoch i
 twice. And of a producer that is not known yet the second batch would be appended, and the first
 refused for good.
 
-Rule 1: a batch behind one that was refused for now is refused for the same reason, until the first
+Rule 1: a batch that was sent after a refused one is refused for the same reason, until the first
 one is in the log. Its producer sends both again, in order and in the same epoch.
-Rule 2: only what was under way when the first one was refused can be behind it without knowing. So
+Rule 2: only what was under way when the first one was refused can come after it without knowing. So
 at most four batches per refusal: to a producer that has given the first one up, the gap is named.
 Rule 3: only the log says what is in it. A batch that was refused here may have come to it by
 another leader since.
+
+The fast path of Produce needs none of this: it takes only the batch that comes next in the log.
 """
 
 from collections import OrderedDict, deque
@@ -22,23 +25,25 @@ from typing import NamedTuple
 from uuid import UUID
 
 from headrace.log.producer.producer_entry import REMEMBERED_BATCHES
+from headrace.model.ids import TOPIC_NAME_MAX_LENGTH
 from headrace.records.batch import HEADER_BYTES, Batch, is_before
 from headrace.wire.error_code import ErrorCode
 
-# What clients answer by sending the same batch again. After any other error they give it up.
-_FOR_NOW = frozenset(
+# After these clients send the same batch again, and it is not in the log. After
+# NOT_ENOUGH_REPLICAS_AFTER_APPEND it is; after most others they give it up. Not the id of an
+# unknown topic: anyone may make one up, and take the places of others here.
+_RETRIABLE = frozenset(
     (
         ErrorCode.kafka_storage_error,
         ErrorCode.not_enough_replicas,
         ErrorCode.not_leader_or_follower,
         ErrorCode.request_timed_out,
-        ErrorCode.unknown_topic_id,
         ErrorCode.unknown_topic_or_partition,
     )
 )
 _BEHIND = REMEMBERED_BATCHES - 1
-# Some 500 bytes each: two megabytes when that many producers meet a full disk.
-_MOST_PRODUCERS = 4096
+# Some 500 bytes each, names included: 16 megabytes when a full disk refuses so many partitions.
+_MOST_PRODUCERS = 32_768
 
 
 class NumberedBatch(NamedTuple):
@@ -54,8 +59,11 @@ class NumberedBatch(NamedTuple):
     def of(
         cls, topic: "str | UUID | None", partition: int, records: memoryview | None
     ) -> "NumberedBatch | None":
-        """Return None for a batch without a producer, and for one without a whole head."""
+        """Return None for a batch without a producer, and for one without a whole head; also where
+        no topic can have such a name: it may be as long as a request."""
         if records is None or len(records) < HEADER_BYTES:
+            return None
+        if isinstance(topic, str) and len(topic) > TOPIC_NAME_MAX_LENGTH:
             return None
         batch = Batch(records)
         if batch.producer_id < 0:
@@ -76,7 +84,7 @@ class _Refused:
 
 
 class RefusedBatches:
-    """Remembers them by partition and producer, those refused last, in bounded memory.
+    """Remembers the last ones by partition and producer, in bounded memory.
 
     Threads: event loop only.
     """
@@ -91,11 +99,13 @@ class RefusedBatches:
         return len(self._by_producer)
 
     def note(self, batch: NumberedBatch, code: int) -> None:
-        """Remember that a batch was refused, if that was for now."""
-        if code not in _FOR_NOW:
+        """Remember that a batch was refused, if its producer will send it again."""
+        if code not in _RETRIABLE:
             return
         key = batch[:3]
         refused = self._by_producer.get(key)
+        if refused is not None and batch.epoch < refused.epoch:
+            return
         if refused is None or refused.epoch != batch.epoch:
             refused = self._by_producer[key] = _Refused(batch.epoch)
             if len(self._by_producer) > self._most:
@@ -106,11 +116,11 @@ class RefusedBatches:
         refused.code = ErrorCode(code)
         refused.left = _BEHIND
 
-    def reason(
+    def take_reason(
         self, batch: NumberedBatch, awaits: Callable[[int, int, int], bool]
     ) -> ErrorCode | None:
-        """Return why a batch before this one was refused; None if it may be appended for all that
-        is known here.
+        """Return why a batch before this one was refused, and count that it was said (rule 2); None
+        if this one may be appended for all that is known here.
 
         Args:
             awaits: whether the log lacks a batch of this producer id, epoch and sequence.
@@ -120,10 +130,12 @@ class RefusedBatches:
         if refused is None or refused.epoch != batch.epoch:
             return None
         producer_id, epoch, sequence = batch[2:]
-        for each in refused.sequences:
-            if is_before(each, sequence) and awaits(producer_id, epoch, each):
-                refused.left -= 1
-                if not refused.left:
-                    del self._by_producer[key]
-                return refused.code
-        return None
+        missing = [each for each in refused.sequences if awaits(producer_id, epoch, each)]
+        if not missing:
+            del self._by_producer[key]
+        if not any(is_before(each, sequence) for each in missing):
+            return None
+        refused.left -= 1
+        if not refused.left:
+            del self._by_producer[key]
+        return refused.code

@@ -78,7 +78,8 @@ def kinesis(
     account: Annotated[str, typer.Option(help="The account id in ARNs.")] = "000000000000",
     region: Annotated[str, typer.Option(help="The region in ARNs.")] = "us-east-1",
     limits: Annotated[
-        bool, typer.Option("--limits/--no-limits", help="Apply the service's limits per shard.")
+        bool,
+        typer.Option("--limits/--no-limits", help="Apply the service's limits per shard and day."),
     ] = True,
     most_shards: Annotated[
         int,

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from headrace.client.error import BrokerError, ConnectionLost, Unreachable, error_of
 from headrace.client.network.connection import BrokerConnection, PendingRequest
@@ -29,6 +30,8 @@ class FetchedBatches:
         aborted: (producer id, first offset) of aborted transactions, for `records.decode`.
         end: where the log ends for this reader.
         error: why there is no data. The reader itself retries while a leader moves.
+        topic_id: of the topic that was fetched, if the broker has ids. Another one than before
+            means that the topic was deleted and created again.
     """
 
     partition: TopicPartition
@@ -38,6 +41,7 @@ class FetchedBatches:
     log_start: int
     end: int
     error: BrokerError | None
+    topic_id: UUID | None = None
 
 
 class BatchReader:
@@ -190,6 +194,7 @@ class BatchReader:
             result.log_start_offset,
             result.last_stable_offset if self._read_committed else result.high_watermark,
             error_of(error_code(result.error_code)),
+            None if self._metadata is None else self._metadata.topic_id(partition.topic),
         )
 
     def _failed(self, partition: TopicPartition, error: BrokerError) -> FetchedBatches:

@@ -7,6 +7,7 @@ Rule 2: the pauses between two searches grow as long as any partition fails.
 """
 
 from typing import Final
+from uuid import UUID
 
 from headrace.client.error import BrokerError, ClientError, ConnectionLost, Unreachable
 from headrace.client.network.leader_call import partition_error
@@ -14,6 +15,7 @@ from headrace.client.network.metadata import BrokerMetadata, Metadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.cursor import Cursor
 from headrace.client.settings import ClientSettings
+from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
 _LONGEST_PAUSE_SECONDS: Final = 1.0
@@ -103,14 +105,25 @@ def _leader(cursor: Cursor, metadata: Metadata) -> BrokerMetadata | ClientError:
     if problem is not None:
         return problem
     topic = metadata.topics[cursor.partition.topic]
-    if cursor.topic_id is not None and topic.topic_id != cursor.topic_id:
-        raise BrokerError(
-            ErrorCode.unknown_topic_id,
-            f"cannot read {cursor.partition} on: "
-            "its topic was deleted, and another of its name created",
-        )
+    check_topic(cursor.partition, cursor.topic_id, topic.topic_id)
     found = topic.partitions[cursor.partition.partition]
     cursor.topic_id = topic.topic_id
     cursor.leader_epoch = found.leader_epoch
     broker = metadata.brokers.get(found.leader)
     return broker or Unreachable(f"broker {found.leader} is not there at the moment")
+
+
+def check_topic(partition: TopicPartition, expected: UUID | None, found: UUID | None) -> None:
+    """Refuse another topic of the same name.
+
+    Args:
+        expected: None if any topic of this name will do.
+
+    Raises:
+        BrokerError: it is another one.
+    """
+    if expected is not None and found != expected:
+        raise BrokerError(
+            ErrorCode.unknown_topic_id,
+            f"cannot read {partition} on: its topic was deleted, and another of its name created",
+        )

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from headrace.client.error import (
     BrokerError,
@@ -63,6 +64,7 @@ class Prefetch:
         ranges: the offsets to read.
         limit_bytes: how many bytes to hold, requested or received, until `release` is called.
         reset: where to continue when a position is not in the log; None to raise.
+        topic_ids: of topics that no later one of the same name may stand for.
     """
 
     def __init__(
@@ -73,8 +75,10 @@ class Prefetch:
         limit_bytes: int,
         read_committed: bool = False,
         reset: LogEdge | None = None,
+        topic_ids: Mapping[str, UUID] | None = None,
     ) -> None:
         self._settings = settings
+        self._topic_ids = topic_ids or {}
         self._read_committed = read_committed
         self._reset = reset
         # One attempt per call: this loop retries by itself, and must not sleep inside a call.
@@ -100,7 +104,10 @@ class Prefetch:
 
     def add(self, ranges: Mapping[TopicPartition, ResolvedRange]) -> bool:
         """Fetch these ranges too; return False if fetching has ended. Any thread may call it."""
-        cursors = [Cursor(each, range_.start, range_.end) for each, range_ in ranges.items()]
+        cursors = [
+            Cursor(each, range_.start, range_.end, topic_id=self._topic_ids.get(each.topic))
+            for each, range_ in ranges.items()
+        ]
         with self._lock:
             if self._ended:
                 return False

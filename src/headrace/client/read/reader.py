@@ -10,8 +10,9 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from queue import Empty
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final, NamedTuple, TypedDict, Unpack
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.chunk import Chunk, ChunkDecoder
 from headrace.client.read.cursor import FetchedRange
+from headrace.client.read.leader_search import check_topic
 from headrace.client.read.prefetch import Prefetch
 from headrace.client.read.read_range import Bound, LogEdge, ReadRange
 from headrace.client.read.resolved_range import ResolvedRange, resolve_ranges
@@ -34,6 +36,7 @@ COLUMNS: Final = ("offset", "timestamp", "timestamp_type", "key", "value", "head
 
 BATCH_ROWS: Final = 100_000
 BYTES_IN_FLIGHT: Final = 32 * 1024 * 1024
+_ANY_TOPIC: Final[Mapping[str, UUID]] = MappingProxyType({})
 
 
 class LostRange(NamedTuple):
@@ -54,6 +57,7 @@ class ReaderOptions(TypedDict, total=False):
     views: bool
     max_bytes_in_flight: int
     reset: LogEdge | None
+    topic_ids: Mapping[str, UUID]
 
 
 class Reader:
@@ -78,6 +82,8 @@ class Reader:
             single batch that is larger is read all the same.
         reset: where to continue when a position lies outside the log (retention, or a truncated
             topic): `LogEdge.EARLIEST` or `LogEdge.LATEST`. The offsets in between are in `lost`.
+        topic_ids: of topics whose offsets were stored. A later topic of the same name is not read,
+            but raises a `BrokerError` (`unknown_topic_id`): stored offsets mean nothing in it.
 
     Attributes:
         resolved_ranges: the offsets that the ranges were resolved to.
@@ -116,13 +122,15 @@ class Reader:
         views: bool = False,
         max_bytes_in_flight: int = BYTES_IN_FLIGHT,
         reset: LogEdge | None = None,
+        topic_ids: Mapping[str, UUID] = _ANY_TOPIC,
     ) -> None:
         _check_arguments(ranges, batch_rows, columns, max_bytes_in_flight)
         self.lost: list[LostRange] = []
         self._settings = settings = _client_settings(settings)
         self._follow = follow
         self._read_committed = read_committed
-        self.resolved_ranges = _resolve(settings, ranges, follow, read_committed)
+        self._topic_ids = topic_ids
+        self.resolved_ranges = self._resolve(ranges)
         self._positions = {each: extent.start for each, extent in self.resolved_ranges.items()}
         self._prefetch = Prefetch(
             settings,
@@ -130,6 +138,7 @@ class Reader:
             limit_bytes=max_bytes_in_flight,
             read_committed=read_committed,
             reset=reset,
+            topic_ids=topic_ids,
         )
         layout: Layout = "view" if views else "binary"
         self._decoder = ChunkDecoder(columns, layout, batch_rows, self._prefetch.release)
@@ -177,7 +186,7 @@ class Reader:
         for partition in ranges:
             if partition in self.resolved_ranges:
                 raise InvalidArgument(f"{partition} is read already")
-        resolved = _resolve(self._settings, ranges, self._follow, self._read_committed)
+        resolved = self._resolve(ranges)
         if self._closed or not self._prefetch.add(resolved):
             raise InvalidArgument("the reader has ended: make another one")
         self.resolved_ranges |= resolved
@@ -251,6 +260,20 @@ class Reader:
     ) -> None:
         self.close()
 
+    def _resolve(
+        self, ranges: Mapping[TopicPartition, ReadRange]
+    ) -> dict[TopicPartition, ResolvedRange]:
+        with ConnectionPool(self._settings) as pool:
+            found = resolve_ranges(
+                pool, ranges, follow=self._follow, read_committed=self._read_committed
+            )
+            if self._topic_ids:
+                metadata = pool.known_metadata(ranges.keys())
+                for partition in ranges:
+                    topic = partition.topic
+                    check_topic(partition, self._topic_ids.get(topic), metadata.topic_id(topic))
+        return found
+
     def _next_chunk(self) -> Chunk | None:
         try:
             return next(self._chunks, None)
@@ -313,16 +336,6 @@ def _check_arguments(
         raise InvalidArgument(f"max_bytes_in_flight is {max_bytes_in_flight}: give at least 1")
     if not ranges:
         raise InvalidArgument("there is no partition to read: ranges is empty")
-
-
-def _resolve(
-    settings: ClientSettings,
-    ranges: Mapping[TopicPartition, ReadRange],
-    follow: bool,
-    read_committed: bool,
-) -> dict[TopicPartition, ResolvedRange]:
-    with ConnectionPool(settings) as pool:
-        return resolve_ranges(pool, ranges, follow=follow, read_committed=read_committed)
 
 
 def _partitions(settings: ClientSettings, topics: Sequence[str]) -> list[TopicPartition]:

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from headrace.client.error import BrokerError, ClientError
-from headrace.client.read.read_range import LogEdge, ReadRange
-from headrace.client.read.reader import Reader
+import pyarrow as pa
+
+from headrace.client.error import ClientError
+from headrace.client.read.topic_follower import TopicFollower
 from headrace.client.settings import ClientSettings
 from headrace.console.status.polling_thread import PollingThread
 from headrace.console.status.series_set import SeriesSet
@@ -14,7 +15,6 @@ from headrace.console.status.stream_status import stream_status
 from headrace.gateway.kinesis.store.stream_topic import STREAM_PARTITION, read_stream
 from headrace.gateway.kinesis.stream.stream_state import StreamState
 from headrace.model.ids import TopicPartition
-from headrace.wire.error_code import ErrorCode
 
 _FIRST_SECONDS: Final = 10.0
 _LONGEST_PAUSE_SECONDS: Final = 60.0
@@ -23,7 +23,6 @@ _MOST_STREAMS: Final = 1_000
 # Some thousand shards. Anyone who may write to the topic can write larger ones.
 _LARGEST_BYTES: Final = 1024 * 1024
 _IN_FLIGHT_BYTES: Final = 32 * 1024 * 1024
-_MISSING: Final = ErrorCode.unknown_topic_or_partition
 
 
 class StreamPoller(PollingThread):
@@ -46,10 +45,17 @@ class StreamPoller(PollingThread):
         snapshot: Callable[[], Snapshot],
     ) -> None:
         super().__init__("console-streams")
-        self._settings = settings
         self._interval = self._pause = interval_seconds
         self._snapshot = snapshot
-        self._position: int | LogEdge = LogEdge.EARLIEST
+        self._table = StreamTable()
+        self._follower = TopicFollower(
+            settings,
+            STREAM_PARTITION,
+            self._table,
+            columns=["key", "value"],
+            read_committed=True,
+            max_bytes_in_flight=_IN_FLIGHT_BYTES,
+        )
         self._known: dict[str, StreamState] = {}
         self._ends: SeriesSet[TopicPartition] = SeriesSet()
         self._measured_ms = 0
@@ -64,7 +70,8 @@ class StreamPoller(PollingThread):
 
     def poll_once(self) -> float:
         try:
-            self._read_new()
+            self._follower.update()
+            self._known = dict(self._table.streams)  # all of it, or what was known before
             self.problem = None
             self._pause = self._interval
         except ClientError as error:
@@ -77,42 +84,6 @@ class StreamPoller(PollingThread):
 
     def release(self) -> None:
         """Nothing is kept open between two polls."""
-
-    def _read_new(self) -> None:
-        try:
-            reader = Reader(
-                self._settings,
-                {STREAM_PARTITION: ReadRange(self._position)},
-                read_committed=True,
-                columns=["key", "value"],
-                max_bytes_in_flight=_IN_FLIGHT_BYTES,
-                reset=LogEdge.EARLIEST,
-            )
-        except BrokerError as error:
-            if error.code is not _MISSING:
-                raise
-            self._start_over()
-            return
-        known, position = dict(self._known), self._position
-        with reader:
-            extent = reader.resolved_ranges[STREAM_PARTITION]
-            if extent.end is not None and extent.end < extent.start:
-                # The topic was deleted and created again: it ends before our position.
-                self._start_over()
-                return
-            for chunk in reader:
-                columns = chunk.columns.to_pydict()
-                for key, value in zip(columns["key"], columns["value"], strict=True):
-                    _apply(known, key, value)
-                position = chunk.next_offset
-        if reader.lost and position is not LogEdge.EARLIEST:
-            # What compaction removed may have been the end of a stream.
-            self._start_over()
-            return
-        self._known, self._position = known, position
-
-    def _start_over(self) -> None:
-        self._known, self._position = {}, LogEdge.EARLIEST
 
     def _show(self) -> None:
         """Work out what the page shows, once for all requests."""
@@ -137,15 +108,30 @@ class StreamPoller(PollingThread):
         return snapshot
 
 
-def _apply(known: dict[str, StreamState], key: bytes | None, value: bytes | None) -> None:
-    """Apply one record; those of leases and of the seal are none of a stream."""
-    name = (key or b"").decode(errors="replace")
-    if value is None or len(value) > _LARGEST_BYTES:
-        known.pop(name, None)
-        return
-    try:
-        stream = read_stream(value)
-    except ValueError:
-        return
-    if stream.name == name and (name in known or len(known) < _MOST_STREAMS):
-        known[name] = stream
+class StreamTable:
+    """The streams that the records of the topic describe."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, StreamState] = {}
+
+    def clear(self) -> None:
+        self.streams = {}
+
+    def add(self, columns: pa.RecordBatch) -> None:
+        rows = columns.to_pydict()
+        for key, value in zip(rows["key"], rows["value"], strict=True):
+            self._apply(key, value)
+
+    def _apply(self, key: bytes | None, value: bytes | None) -> None:
+        """Apply one record; those of leases and of the seal are none of a stream."""
+        known = self.streams
+        name = (key or b"").decode(errors="replace")
+        if value is None or len(value) > _LARGEST_BYTES:
+            known.pop(name, None)
+            return
+        try:
+            stream = read_stream(value)
+        except ValueError:
+            return
+        if stream.name == name and (name in known or len(known) < _MOST_STREAMS):
+            known[name] = stream

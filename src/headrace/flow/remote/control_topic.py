@@ -47,7 +47,8 @@ _CONFIGS: Final[Mapping[str, Mapping[str, str]]] = {
         "segment.ms": str(_TEN_MINUTES_MS),
     },
 }
-_IN_FLIGHT_BYTES: Final = 2 * _MIB
+IN_FLIGHT_BYTES: Final = 2 * _MIB
+COLUMNS: Final = ("timestamp", "key", "value")
 _MISSING: Final = ErrorCode.unknown_topic_or_partition
 
 
@@ -89,10 +90,8 @@ def write(writer: Writer, key: bytes, value: bytes | None) -> None:
     writer.flush()
 
 
-def open_reader(
-    settings: ClientSettings, topic: str, start: int | LogEdge, *, follow: bool
-) -> Reader | None:
-    """Return a reader of all there is from `start` on; None if there is no such topic.
+def open_reader(settings: ClientSettings, topic: str, start: int | LogEdge) -> Reader | None:
+    """Return a reader that follows a topic from `start` on; None if there is no such topic.
 
     Raises:
         ClientError: the cluster does not answer, or refuses.
@@ -101,10 +100,10 @@ def open_reader(
         return Reader(
             settings,
             {TopicPartition(topic, 0): ReadRange(start)},
-            follow=follow,
-            columns=["timestamp", "key", "value"],
-            max_bytes_in_flight=_IN_FLIGHT_BYTES,
-            reset=LogEdge.LATEST if follow else LogEdge.EARLIEST,
+            follow=True,
+            columns=COLUMNS,
+            max_bytes_in_flight=IN_FLIGHT_BYTES,
+            reset=LogEdge.LATEST,
         )
     except BrokerError as error:
         if error.code is _MISSING:

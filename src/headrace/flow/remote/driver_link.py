@@ -24,7 +24,7 @@ from typing import Final
 
 import structlog
 
-from headrace.client.error import ClientError
+from headrace.client.error import BrokerError, ClientError
 from headrace.client.read.read_range import LogEdge
 from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
@@ -50,6 +50,7 @@ from headrace.flow.remote.remote_run import (
     target_of,
 )
 from headrace.flow.remote.topic_name import REQUESTS, RUNS
+from headrace.wire.error_code import ErrorCode
 
 _log = structlog.get_logger(__name__)
 _POLL_SECONDS: Final = 0.25
@@ -167,7 +168,7 @@ class DriverLink:
         if self._reader is not None or time.monotonic() < self._listen_at:
             return
         try:
-            self._reader = open_reader(self._settings, REQUESTS, self._position, follow=True)
+            self._reader = open_reader(self._settings, REQUESTS, self._position)
             self._deaf = None if self._reader is not None else f"there is no topic {REQUESTS}"
         except ClientError as error:
             self._deaf = f"its driver cannot read {REQUESTS}: {error}"
@@ -199,6 +200,8 @@ class DriverLink:
         except ClientError as error:
             self._reader.close()
             self._reader = None
+            if isinstance(error, BrokerError) and error.code is ErrorCode.unknown_topic_id:
+                self._position = LogEdge.EARLIEST  # the offsets of a new topic are others
             self._deaf = f"its driver cannot read {REQUESTS}: {error}"
             self._listen_at = time.monotonic() + self._pause_seconds()
             self._complain("flow_requests_unavailable", error)

@@ -6,18 +6,29 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+import pyarrow as pa
+
 from headrace.client.error import BrokerError, ClientError, WriteFailed
 from headrace.client.read.read_range import LogEdge
 from headrace.client.read.reader import Reader
+from headrace.client.read.topic_follower import TopicFollower
 from headrace.client.settings import ClientSettings
 from headrace.flow.error import FlowError
 from headrace.flow.monitoring.run_folder import CHANGE_SECONDS
-from headrace.flow.remote.control_topic import open_reader, open_writer, records_of, write
+from headrace.flow.remote.control_topic import (
+    COLUMNS,
+    IN_FLIGHT_BYTES,
+    open_reader,
+    open_writer,
+    records_of,
+    write,
+)
 from headrace.flow.remote.remote_request import MAX_BYTES, Action, RemoteRequest
 from headrace.flow.remote.remote_run import RemoteRun
 from headrace.flow.remote.run_table import RunTable, check_reachable
 from headrace.flow.remote.topic_name import REQUESTS, RUNS
 from headrace.model.clock import Clock, SystemClock
+from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
 STOP_SECONDS: Final = 90.0
@@ -43,8 +54,14 @@ class RemoteControl:
     def __init__(self, settings: ClientSettings, clock: Clock | None = None) -> None:
         self._settings = settings
         self._clock = clock or SystemClock()
-        self._table = RunTable()
-        self._position: int | LogEdge = LogEdge.EARLIEST
+        self._table = _FollowedRuns()
+        self._follower = TopicFollower(
+            settings,
+            TopicPartition(RUNS, 0),
+            self._table,
+            columns=COLUMNS,
+            max_bytes_in_flight=IN_FLIGHT_BYTES,
+        )
 
     @property
     def now_ms(self) -> int:
@@ -59,26 +76,10 @@ class RemoteControl:
             FlowError: the topic cannot be read.
         """
         try:
-            reader = open_reader(self._settings, RUNS, self._position, follow=False)
-            if reader is None:
-                self._start_over()
-                return []
-            with reader:
-                (extent,) = reader.resolved_ranges.values()
-                if extent.end is not None and extent.end < extent.start:
-                    # The topic was deleted and created again: it ends before our position.
-                    self._start_over()
-                    return self.runs()
-                for chunk in reader:
-                    for seen_ms, key, value in records_of(chunk.columns):
-                        self._table.add(key, value, seen_ms)
-                    self._position = chunk.next_offset
+            self._follower.update()
         except ClientError as error:
             raise _explained(error, RUNS, "read") from error
-        return self._table.runs()
-
-    def _start_over(self) -> None:
-        self._table, self._position = RunTable(), LogEdge.EARLIEST
+        return self._table.table.runs()
 
     def refreshed(self, run: RemoteRun) -> RemoteRun:
         """Return the run as it reported last.
@@ -130,7 +131,7 @@ class RemoteControl:
         if len(value) > MAX_BYTES:
             raise FlowError(f"a request to {run.name} has at most {MAX_BYTES} bytes")
         try:
-            reader = open_reader(self._settings, RUNS, LogEdge.LATEST, follow=True)
+            reader = open_reader(self._settings, RUNS, LogEdge.LATEST)
         except ClientError as error:
             raise _explained(error, RUNS, "read") from error
         if reader is None:
@@ -161,6 +162,20 @@ class RemoteControl:
                 write(writer, b"", value)
         except ClientError as error:
             raise _explained(error, REQUESTS, "write to") from error
+
+
+class _FollowedRuns:
+    """The runs that the records of the topic describe."""
+
+    def __init__(self) -> None:
+        self.table = RunTable()
+
+    def clear(self) -> None:
+        self.table = RunTable()
+
+    def add(self, columns: pa.RecordBatch) -> None:
+        for seen_ms, key, value in records_of(columns):
+            self.table.add(key, value, seen_ms)
 
 
 class Answer(NamedTuple):

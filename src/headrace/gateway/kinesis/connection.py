@@ -9,29 +9,36 @@ holds memory. So is one that leaves the rest of a response in that buffer and as
 a connection with bytes to send is not closed as idle.
 Rule 3: when there are too many connections, the one that has been idle longest is closed. Clients
 that keep connections open and send nothing do not keep others out.
+Rule 4: a client that speaks HTTP/2, which TLS negotiates and plain text begins with, is handed over
+to an `Http2Connection` before anything of it is read as HTTP/1.1.
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from headrace.gateway.kinesis.http2.connection import Http2Connection
+from headrace.gateway.kinesis.http2.frame_watch import PREFACE
+from headrace.gateway.kinesis.idle_connection import (
+    HEAD_SECONDS,
+    MOST_CONNECTIONS,
+    WRITE_SECONDS,
+    IdleConnection,
+    close_longest_idle,
+)
 from headrace.gateway.kinesis.reading_pace import ReadingPace
 
-HEAD_SECONDS: Final = 10.0
-WRITE_SECONDS: Final = 30.0
-IDLE_SECONDS: Final = 75
-MOST_CONNECTIONS: Final = 1024
 
-
-class BoundedConnection(H11Protocol):
+class BoundedConnection(H11Protocol, IdleConnection):
     """What uvicorn makes for each client."""
 
     most_connections = MOST_CONNECTIONS
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self._greeting: bytes | None = b""
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._pace = ReadingPace()
@@ -39,9 +46,14 @@ class BoundedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._abort)
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.abort)
         if len(self.connections) >= self.most_connections:
-            self._close_idle()
+            close_longest_idle(self.connections, self)
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None:
+            self._greeting = None
+            if tls.selected_alpn_protocol() == "h2":
+                self._hand_over(b"")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_head_timer()
@@ -49,12 +61,21 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._greeting is not None:
+            data = self._greeting + data
+            self._greeting = data
+            if data.startswith(PREFACE):
+                self._hand_over(data)
+                return
+            if PREFACE.startswith(data):  # the rest of it may come
+                return
+            self._greeting = None
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._idle_since = None
             self._stop_head_timer()
         elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._abort)
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self.abort)
 
     def on_response_complete(self) -> None:
         self._idle_since = self.loop.time()
@@ -66,12 +87,12 @@ class BoundedConnection(H11Protocol):
     def _abort_unless_read(self, cycle: RequestResponseCycle) -> None:
         """Abort if this response is still the last one, and the client has not read it."""
         if cycle is self.cycle and self.transport.get_write_buffer_size():
-            self._abort()
+            self.abort()
 
     def pause_writing(self) -> None:
         super().pause_writing()
         seconds = self._pace.wait(self.transport.get_write_buffer_size(), self.loop.time())
-        self._write_timer = self.loop.call_later(min(WRITE_SECONDS, seconds), self._abort)
+        self._write_timer = self.loop.call_later(min(WRITE_SECONDS, seconds), self.abort)
 
     def resume_writing(self) -> None:
         self._stop_write_timer()
@@ -79,24 +100,24 @@ class BoundedConnection(H11Protocol):
         super().resume_writing()
 
     @property
-    def _is_idle(self) -> bool:
-        return not self.cycle or (
+    def idle_since(self) -> float | None:
+        idle = not self.cycle or (
             self.cycle.response_complete and not self.transport.get_write_buffer_size()
         )
+        return (self._idle_since or 0.0) if idle else None
 
-    def _close_idle(self) -> None:
-        idle = [
-            each
-            for each in self.connections
-            if isinstance(each, BoundedConnection) and each is not self and each._is_idle
-        ]
-        if idle:
-            oldest = min(idle, key=lambda each: each._idle_since or 0.0)
-            self.connections.discard(oldest)
-            oldest._abort()
-
-    def _abort(self) -> None:
+    def abort(self) -> None:
         self.transport.abort()
+
+    def _hand_over(self, data: bytes) -> None:
+        """Let HTTP/2 have this connection, and what has come of it."""
+        self._stop_head_timer()
+        self.connections.discard(self)
+        successor = Http2Connection(self.config, self.server_state, self.app_state)
+        self.transport.set_protocol(successor)
+        successor.connection_made(self.transport)
+        if data:
+            successor.data_received(data)
 
     def _stop_head_timer(self) -> None:
         if self._head_timer is not None:

@@ -1,4 +1,4 @@
-"""Serves the gateway with uvicorn: HTTP/1.1. Another server is a change of this file only."""
+"""Serves the gateway with uvicorn: HTTP/1.1 and HTTP/2, by plain text or TLS."""
 
 import socket
 import ssl
@@ -11,7 +11,8 @@ import structlog
 import uvicorn
 
 from headrace.gateway.kinesis.app import KinesisApp
-from headrace.gateway.kinesis.connection import IDLE_SECONDS, MOST_CONNECTIONS, BoundedConnection
+from headrace.gateway.kinesis.connection import BoundedConnection
+from headrace.gateway.kinesis.idle_connection import IDLE_SECONDS, MOST_CONNECTIONS
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.model.error import ConfigError
 
@@ -50,24 +51,26 @@ class KinesisServer:
         scheme = "http" if settings.certificate is None else "https"
         self.url = f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{bound}"
         self._app = KinesisApp(settings)
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                self._app,
-                log_level="warning",
-                access_log=False,
-                loop="asyncio",
-                http=BoundedConnection,
-                ws="none",
-                lifespan="on",
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=IDLE_SECONDS,
-                limit_concurrency=MOST_CONNECTIONS + 1,
-                timeout_graceful_shutdown=_STOP_SECONDS,
-                ssl_certfile=settings.certificate,
-                ssl_keyfile=settings.certificate_key,
-            )
+        config = uvicorn.Config(
+            self._app,
+            log_level="warning",
+            access_log=False,
+            loop="asyncio",
+            http=BoundedConnection,
+            ws="none",
+            lifespan="on",
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=IDLE_SECONDS,
+            limit_concurrency=MOST_CONNECTIONS + 1,
+            timeout_graceful_shutdown=_STOP_SECONDS,
+            ssl_certfile=settings.certificate,
+            ssl_keyfile=settings.certificate_key,
         )
+        config.load()
+        if config.ssl is not None:
+            config.ssl.set_alpn_protocols(["h2", "http/1.1"])
+        self._server = uvicorn.Server(config)
         self._thread: Thread | None = None
         if not settings.keys:
             log.warning(

@@ -183,6 +183,14 @@ class KinesisService:
     def no_stream(self, name: str) -> Exception:
         return not_found(f"Stream {name} under account {self.account.id} not found.")
 
+    def used(self, stream: StreamState, operation: str) -> StreamState:
+        """Count an operation that has a limit per day, unless there are no limits.
+
+        Raises:
+            ServiceError: it was used too often.
+        """
+        return stream.used(operation, self.now_ms()) if self.limits.enabled else stream
+
     def change(self, request: Request, step: Callable[[StreamState], StreamState]) -> StreamState:
         """Change the stream that a request names.
 

@@ -26,7 +26,7 @@ class KinesisSettings:
         key_file: where both came from, to be read again when it changes; None if they stay.
         master_keys: by their ids. Streams can be encrypted under them.
         expose: patterns of plain topics that are shown as streams, such as `clicks*`.
-        limits: whether the service's limits per shard apply.
+        limits: whether the service's limits per shard, and per stream and day, apply.
         scaling: when on-demand streams get more or fewer shards.
         metrics: where Prometheus finds the figures of enhanced monitoring; None for nowhere.
         certificate, certificate_key: PEM files. With them the API is served over TLS only.

@@ -7,15 +7,20 @@ from headrace.model.error import DiskFull, StorageError
 
 
 def write_failure(
-    log: LogState, segment: Segment, error: OSError, *, whole_bytes: int | None
+    log: LogState, segment: Segment, error: OSError, *, first_batch_bytes: int | None
 ) -> StorageError:
     """Return what to raise when the bytes of a batch could not be written.
 
     A full disk costs this one append; any other error takes the directory offline.
 
+    What was written is cut off, and the segment counts as unsynced: a crash may bring those bytes
+    back until it is synced, and only recovery of the log's end cuts them off again. So no later
+    segment, and no clean stop, counts as durable before it. The append itself does not wait.
+
     Args:
-        whole_bytes: from so many bytes on a batch could be whole, which its producer is going to
-            send again; None for what a follower copies: the leader has it anyway.
+        first_batch_bytes: the size of the first batch of this write. If all of it was written,
+            recovery could not tell that it was refused. None for batches that a follower copies:
+            it may have them again.
     """
     if not has_no_room(error):
         return append_failure(log, error)
@@ -24,9 +29,11 @@ def write_failure(
         file = segment.file()
         written = file.size() - segment.size_bytes
         file.truncate(segment.size_bytes)
-        if whole_bytes is not None and written >= whole_bytes:
-            # Without this a crash could bring the batch back. Part of one it cannot: recovery cuts
-            # that off. So the event loop, where a client's one batch is appended, does not wait.
+        segment.refused_writes += 1
+        segment.synced_bytes = min(segment.synced_bytes, segment.size_bytes - 1)
+        if first_batch_bytes is not None and written >= first_batch_bytes:
+            # Only a write of several batches can fail after the first, and clients send one at a
+            # time. So this does not hold up the event loop.
             sync_file(file)
     except OSError as worse:
         return append_failure(log, worse)

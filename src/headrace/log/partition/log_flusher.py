@@ -37,27 +37,31 @@ class LogFlusher:
                 truncations, end = log.truncations, log.tip.end_offset
                 dirty = self._unsynced()
             with log.storage.io(f"sync {log.partition}"):
-                for segment, _ in dirty:
+                for segment, *_ in dirty:
                     if not segment.retired:
                         segment.sync()
                 log.segments.sync_names()
             with log.lock:
                 if truncations == log.truncations:
-                    for segment, size_bytes in dirty:
-                        segment.synced_bytes = max(segment.synced_bytes, size_bytes)
+                    for segment, size_bytes, refused in dirty:
+                        if refused == segment.refused_writes:
+                            segment.synced_bytes = max(segment.synced_bytes, size_bytes)
                     log.synced = max(log.synced, end)
                     log.synced_ms = log.storage.clock.monotonic_ms()
                 return Offset(log.synced)
 
-    def _unsynced(self) -> list[tuple[Segment, int]]:
-        """Return the segments with unsynced bytes, oldest first, and their sizes.
+    def _unsynced(self) -> list[tuple[Segment, int, int]]:
+        """Return the segments with unsynced bytes, oldest first, each with its size and with how
+        many writes to it found no room.
 
-        The segments below the synced offset have none.
+        Those below the synced offset have none, but for the one before the last: bytes that were
+        cut off from it may be unsynced (`append_failure`).
         """
         segments = self._log.segments.all
+        first = min(floor(segments, self._log.synced), max(0, len(segments) - 2))
         return [
-            (segment, segment.size_bytes)
-            for segment in segments[floor(segments, self._log.synced) :]
+            (segment, segment.size_bytes, segment.refused_writes)
+            for segment in segments[first:]
             if segment.synced_bytes < segment.size_bytes
         ]
 
@@ -81,7 +85,8 @@ class LogFlusher:
             log.check_open()
             with log.lock:
                 truncations, end = log.truncations, log.tip.end_offset
-                if end == log.recovery_point and not log.owed_snapshots and not force:
+                flushed = end == log.recovery_point and not log.owed_snapshots
+                if flushed and not force and not self._unsynced():
                     return RecoveryPoint(end)
                 first = floor(log.segments.all, log.recovery_point)
                 segments = log.segments.all[first:]

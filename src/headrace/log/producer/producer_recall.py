@@ -11,16 +11,21 @@ from collections.abc import Sequence
 from headrace.log.producer.producer_entry import REMEMBERED_BATCHES, BatchMetadata, ProducerEntry
 from headrace.log.segment.batch_scan import walk_heads
 from headrace.log.segment.segment import Segment
+from headrace.model.error import CorruptIndex
 from headrace.records.batch import add_sequence
 
-# How far back the search goes in a segment, in entries of the offset index. One stands for 4 KiB
-# of small batches or for one large batch: a few thousand heads at most, some milliseconds per
-# producer and segment.
+# How far back the search goes, in entries of the offset index: in the segment of the oldest batch
+# that is remembered, and from the end of each before it. An entry stands for 4 KiB of small batches
+# or for one large batch: a few thousand heads at most, some milliseconds per producer.
 _ENTRIES = 64
+_EARLIER_ENTRIES = 16
 
 
 def recall_batches(segments: Sequence[Segment], entry: ProducerEntry) -> list[BatchMetadata]:
     """Return the batches that come right before the oldest remembered one, oldest first.
+
+    A segment that cannot be read, because its index is damaged or compaction replaces it just now,
+    ends the search.
 
     Args:
         segments: up to the one that holds the oldest remembered batch. So many are looked into as
@@ -28,19 +33,25 @@ def recall_batches(segments: Sequence[Segment], entry: ProducerEntry) -> list[Ba
     """
     known: list[BatchMetadata] = [entry.batches[0]]
     most = REMEMBERED_BATCHES - len(entry.batches) + 1
+    entries = _ENTRIES
     for segment in reversed(segments[-REMEMBERED_BATCHES:]):
-        if len(known) >= most:
+        if len(known) >= most or known[0].first_sequence == 0:
             break
-        known = _recall_from(segment, entry, known[0], most - len(known)) + known
+        try:
+            found = _recall_from(segment, entry, known[0], most - len(known), entries)
+        except (FileNotFoundError, CorruptIndex):
+            break
+        known = found + known
+        entries = _EARLIER_ENTRIES
     return known[:-1]
 
 
 def _recall_from(
-    segment: Segment, entry: ProducerEntry, oldest: BatchMetadata, most: int
+    segment: Segment, entry: ProducerEntry, oldest: BatchMetadata, most: int, entries: int
 ) -> list[BatchMetadata]:
     """Return the batches in one segment that come right before `oldest`, in it or behind it."""
     recalled: deque[BatchMetadata] = deque(maxlen=most)
-    position = segment.offset_index.lookup_before(oldest.first_offset, _ENTRIES).position
+    position = segment.offset_index.lookup_before(oldest.first_offset, entries).position
     for head in walk_heads(segment.file(), position, segment.size_bytes):
         if head.base_offset >= oldest.first_offset:
             break

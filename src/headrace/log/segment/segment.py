@@ -58,7 +58,8 @@ class Segment:
     Threads: one appends and truncates, under its log's lock. Any may find and read. A segment that
     left the log is `retired`: a reader that took the file from the pool looks at that flag again,
     for compaction puts another file under the same name. `cuts` counts truncations: what was copied
-    of the segment before one is not what it holds.
+    of the segment before one is not what it holds. `refused_writes` counts writes that found no
+    room: a sync that ran across one may not have seen that what was written of it was cut off.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class Segment:
         "offset_index",
         "offset_of_max_timestamp",
         "path",
+        "refused_writes",
         "retired",
         "size_bytes",
         "stage",
@@ -113,6 +115,7 @@ class Segment:
         self.stage = stage
         self.retired = False
         self.cuts = 0
+        self.refused_writes = 0
         self.created_ms = storage.clock.wall_ms()
         self.path = self._path(LOG)
         files, cache = storage.files, storage.indexes

@@ -3,15 +3,22 @@
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from headrace.console.status.series_set import SeriesSet
-from headrace.console.status.stream_poller import _apply
+from headrace.console.status.stream_poller import StreamTable
 from headrace.console.status.stream_status import MOST_SHARDS, stream_status
 from headrace.gateway.kinesis.store.stream_topic import write_stream
-from headrace.gateway.kinesis.stream.stream_state import StreamState, new_stream
+from headrace.gateway.kinesis.stream.stream_state import new_stream
 
 CLICKS = new_stream("clicks", 2, 1_000)
+
+
+def rows(*records: tuple[bytes | None, bytes | None]) -> pa.RecordBatch:
+    keys, values = zip(*records, strict=True)
+    columns = {"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())}
+    return pa.record_batch(columns)
 
 
 def changed(**fields: Any) -> bytes:
@@ -24,13 +31,11 @@ def shard(**fields: Any) -> bytes:
 
 
 def test_a_stream_comes_changes_and_goes() -> None:
-    known: dict[str, StreamState] = {}
-    _apply(known, b"clicks", write_stream(CLICKS))
-    _apply(known, b"/lease", b"{}")
-    _apply(known, None, b"{}")
-    assert known == {"clicks": CLICKS}
-    _apply(known, b"clicks", None)
-    assert known == {}
+    table = StreamTable()
+    table.add(rows((b"clicks", write_stream(CLICKS)), (b"/lease", b"{}"), (None, b"{}")))
+    assert table.streams == {"clicks": CLICKS}
+    table.add(rows((b"clicks", None)))
+    assert table.streams == {}
 
 
 @pytest.mark.parametrize(
@@ -53,9 +58,9 @@ def test_a_stream_comes_changes_and_goes() -> None:
     ids=lambda value: value[:30].decode(errors="replace"),
 )
 def test_a_record_that_was_made_up_is_passed_over(value: bytes) -> None:
-    known: dict[str, StreamState] = {}
-    _apply(known, b"clicks", value)
-    for each in known.values():
+    table = StreamTable()
+    table.add(rows((b"clicks", value)))
+    for each in table.streams.values():
         json.dumps(stream_status(each, SeriesSet(), None), allow_nan=False)
 
 

@@ -222,6 +222,27 @@ def test_what_a_snapshot_of_producers_left_out_is_read_from_the_log(
     assert log.append(numbered(8), 0).base_offset == 17
 
 
+def test_a_damaged_index_ends_the_search_for_what_a_snapshot_left_out(
+    disk: CrashDisk, directory: Path, open_log: OpenLog
+) -> None:
+    log = open_log(segment_bytes=200)
+    for sequence in range(6):
+        log.append(sample_batch(b"v" * 60, producer_id=7, producer_epoch=0, sequence=sequence), 0)
+    damaged = log.segments[-2].base_offset
+    log.close()
+    file = disk.open(directory / f"{damaged:020d}.index")
+    file.truncate(0)
+    file.pwritev([b"12345"], 0)
+
+    storage = Storage(disk, ManualClock())
+    log, _ = load_log(storage, log.partition, directory, log.config, clean=True, recovery_point=6)
+
+    for _ in range(2):
+        with pytest.raises(OutOfOrderSequence):
+            log.append(sample_batch(b"v" * 60, producer_id=7, producer_epoch=0, sequence=1), 0)
+    assert storage.failure is None
+
+
 def test_batches_of_an_earlier_epoch_are_not_known_again(open_log: OpenLog) -> None:
     log = open_log()
     log.append(numbered(0), 0)

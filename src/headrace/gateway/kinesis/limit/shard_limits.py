@@ -29,13 +29,13 @@ class ShardLimits:
     """
 
     def __init__(self, *, enabled: bool = True) -> None:
-        self._enabled = enabled
+        self.enabled = enabled
         self._lock = threading.Lock()
         self._shards: OrderedDict[tuple[str, int], _Buckets] = OrderedDict()
 
     def allows_put(self, stream: str, shard: int, size_bytes: int, now: float) -> bool:
         """Count one record, unless the shard has had its share."""
-        if not self._enabled:
+        if not self.enabled:
             return True
         with self._lock:
             found = self._of(stream, shard, now)
@@ -47,7 +47,7 @@ class ShardLimits:
 
     def allows_read(self, stream: str, shard: int, now: float) -> bool:
         """Count one read, unless the shard has had its share or still pays for an earlier one."""
-        if not self._enabled:
+        if not self.enabled:
             return True
         with self._lock:
             found = self._of(stream, shard, now)
@@ -58,7 +58,7 @@ class ShardLimits:
 
     def count_read(self, stream: str, shard: int, size_bytes: int, now: float) -> None:
         """Count the bytes of a read, which are known only after it."""
-        if self._enabled:
+        if self.enabled:
             with self._lock:
                 self._of(stream, shard, now).bytes_out.take(size_bytes)
 

@@ -22,6 +22,7 @@ def update_stream_mode(service: KinesisService, request: Request) -> Response:
         check_active(stream, service.account.id)
         if stream.mode is mode:
             raise invalid_argument(f"Stream {stream.name} is in mode {mode} already.")
+        stream = service.used(stream, "UpdateStreamMode")
         changes: dict[str, Any] = {"mode": mode, "warm_mibps": warm_mibps}
         if mode is StreamMode.PROVISIONED:
             changes["distribution"] = Distribution.USER_PARTITION_KEY

@@ -12,6 +12,7 @@ def start_encryption(service: KinesisService, request: Request) -> Response:
 
     def step(stream: StreamState) -> StreamState:
         check_active(stream, service.account.id)
+        stream = service.used(stream, "StartStreamEncryption")
         return service.ciphers.started(stream, request["KeyId"], service.now_ms())
 
     service.change(request, step)
@@ -30,6 +31,7 @@ def stop_encryption(service: KinesisService, request: Request) -> Response:
             raise invalid_argument(
                 f"Stream {stream.name} is encrypted with another key than {request['KeyId']}."
             )
+        stream = service.used(stream, "StopStreamEncryption")
         return service.ciphers.stopped(stream, service.now_ms())
 
     service.change(request, step)

@@ -113,7 +113,9 @@ def update_shard_count(service: KinesisService, request: Request) -> Response:
         _check_provisioned(stream, "UpdateShardCount")
         current = len(stream.open_shards)
         plan = plan_shard_count(stream, service.account.id, target, service.now_ms())
-        return stream if plan is None else stream.announced(plan)
+        if plan is None:
+            return stream
+        return service.used(stream, "UpdateShardCount").announced(plan)
 
     stream = service.change(request, step)
     assert stream.status is not StreamStatus.CREATING

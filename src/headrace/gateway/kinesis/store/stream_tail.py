@@ -8,6 +8,8 @@ Rule 2: the topic is read up to the last stable offset. A change whose transacti
 delays confirmation: it may be committed any moment.
 Rule 3: `streams` is replaced, never changed, and replaced before `confirmed_at` is raised. A reader
 takes `confirmed_at` first.
+Rule 4: a topic that was deleted and created again is read from its start, also when it has grown
+past our offset: its id is another one.
 """
 
 import threading
@@ -15,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
+from uuid import UUID
 
 import structlog
 
@@ -71,6 +74,7 @@ class StreamTail:
         self.seal_key: bytes | None = None
         self.confirmed_at = float("-inf")
         self._offset = 0
+        self._topic_id: UUID | None = None
         self._changed = threading.Condition()
         self._listeners: list[Callable[[], object]] = []
         self._stopping = False
@@ -153,12 +157,12 @@ class StreamTail:
         if fetched.error is not None:
             if fetched.error.code is not ErrorCode.offset_out_of_range:
                 raise fetched.error
-            # The topic was deleted and created again.
-            log.warning("kinesis_streams_restarted", offset=self._offset)
-            self._offset = max(0, fetched.log_start)
-            self.streams = {}
-            self.documents = {}
+            self._start_over(fetched)
             return
+        if self._topic_id not in (None, fetched.topic_id):
+            self._start_over(fetched)
+            return
+        self._topic_id = fetched.topic_id
         decoded = decode(
             fetched.data,
             start_offset=fetched.offset,
@@ -181,6 +185,14 @@ class StreamTail:
         self.streams = streams
         self.confirmed_at = confirmed_at
         self.wake()
+
+    def _start_over(self, fetched: FetchedBatches) -> None:
+        """Read the topic from its start: it was deleted and created again."""
+        log.warning("kinesis_streams_restarted", offset=self._offset)
+        self._offset = max(0, fetched.log_start)
+        self._topic_id = fetched.topic_id
+        self.streams = {}
+        self.documents = {}
 
     def _apply_record(
         self, streams: dict[str, StreamState], name: str, value: bytes | None

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from headrace.gateway.kinesis.stream.daily_limit import Uses, used
 from headrace.gateway.kinesis.stream.data_key import DataKey
 from headrace.gateway.kinesis.stream.hash_key import uniform_ranges
 from headrace.gateway.kinesis.stream.shard import NO_PARTITION, Shard
@@ -106,6 +107,7 @@ class StreamState:
         warm_mibps: what an on-demand stream must always be able to take, in MiB per second.
         awaits_leases: encryption has begun, and others may not have heard of it.
         begun: the revision that began what is left to do; changes of tags leave it as it is.
+        uses: when operations with a limit per day were used (`daily_limit`).
         topic_id: of its topic, in hex digits; empty until that is created.
         plain: a Kafka topic that is only shown as a stream: it has no record of its own.
         most_batch_bytes: `max.message.bytes` of a plain topic, if known. That of other topics has
@@ -128,6 +130,7 @@ class StreamState:
     data_keys: tuple[DataKey, ...] = ()
     awaits_leases: bool = False
     policy: str = ""
+    uses: Uses = field(default_factory=dict)
     revision: int = 1
     begun: int = 1
     topic_id: str = ""
@@ -190,6 +193,14 @@ class StreamState:
         begun = revision if "status" in changes else self.begun
         return replace(self, revision=revision, begun=begun, **changes)
 
+    def used(self, operation: str, now_ms: int) -> "StreamState":
+        """Return this state with one more use of an operation. No revision: a change follows.
+
+        Raises:
+            ServiceError: it was used too often within a day.
+        """
+        return replace(self, uses=used(self.uses, operation, self.name, now_ms))
+
     def announced(self, reshard: Reshard) -> "StreamState":
         """Return the state in which a reshard has begun."""
         return self.changed(status=StreamStatus.UPDATING, pending=reshard)
@@ -245,6 +256,7 @@ class StreamState:
             "policy": self.policy,
             "data_keys": [each.as_json() for each in self.data_keys],
             "awaits_leases": self.awaits_leases,
+            "uses": {name: list(times) for name, times in self.uses.items()},
             "revision": self.revision,
             "begun": self.begun,
             "topic_id": self.topic_id,
@@ -282,6 +294,7 @@ class StreamState:
             awaits_leases=bool(raw.get("awaits_leases")),
             metrics=tuple(raw.get("metrics", ())),
             policy=raw.get("policy", ""),
+            uses={str(key): tuple(map(int, each)) for key, each in raw.get("uses", {}).items()},
             revision=raw["revision"],
             begun=raw.get("begun", raw["revision"]),
             topic_id=raw["topic_id"],

@@ -1,0 +1,1 @@
+"""HTTP/2: what the Java SDK speaks, and its fan-out needs."""
