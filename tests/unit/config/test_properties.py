@@ -6,10 +6,10 @@ import pytest
 
 from headrace.config.properties import (
     PropertyEntry,
+    format_properties,
     parse_properties,
     property_values,
     read_properties,
-    format_properties,
 )
 from headrace.model.error import ConfigError
 
