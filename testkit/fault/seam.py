@@ -176,6 +176,7 @@ class Seams:
                         seen.add((message.value() or b"").decode())
             return len(seen) == sent[0]
 
+        self._cluster.wait_known(topic)
         classic = self._cluster.member(topic, "classic")
         steps = [all_seen(classic)]
         first_assignment = classic.assignment()

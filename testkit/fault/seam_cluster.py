@@ -84,6 +84,23 @@ class SeamCluster:
         except (ClientError, KeyError):
             return False
 
+    def wait_known(self, topic: str) -> None:
+        """Return when every broker knows a topic. A member of a classic group that leads it asks
+        the coordinator alone which partitions there are, and not again if it hears of none."""
+
+        def known(number: int) -> bool:
+            try:
+                found = self.processes.metadata(topic, asked=[number]).topics
+            except ClientError:
+                return False
+            return topic in found and bool(found[topic].partitions)
+
+        wait_until(
+            lambda: all(known(each) for each in self.processes.brokers),
+            what=f"{topic} at every broker",
+            timeout_seconds=WAIT_SECONDS,
+        )
+
     def is_gone(self, number: int) -> bool:
         try:
             return number not in self.processes.metadata().brokers

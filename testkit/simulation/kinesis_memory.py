@@ -13,6 +13,7 @@ from headrace.client.error import ClientError
 from headrace.client.read.offset_lookup import EARLIEST, LATEST
 from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.identity.seal import Seal
+from headrace.gateway.kinesis.record.permit import Permit
 from headrace.gateway.kinesis.record.placed_rows import PlacedRows
 from headrace.gateway.kinesis.record.row import Row, ShardLog, StoredRow
 from headrace.gateway.kinesis.record.shard_reader import ReadRows
@@ -33,7 +34,11 @@ class MemoryLog:
         self.partitions: dict[TopicPartition, list[StoredRow]] = {}
 
     def put(
-        self, place: ShardLog, rows: Sequence[Row], most_bytes: int | None = None
+        self,
+        place: ShardLog,
+        rows: Sequence[Row],
+        most_bytes: int | None = None,
+        permit: Permit | None = None,
     ) -> "list[Future[PlacedRows]]":
         log = self.partitions.setdefault(place.partition, [])
         placed: Future[PlacedRows] = Future()

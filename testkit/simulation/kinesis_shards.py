@@ -29,16 +29,20 @@ class KinesisShards:
 
     Attributes:
         now_ms: the service's clock; a test moves it.
+        creation: when the stream was created.
         most_per_page: how many records a page has at most, whatever its limit.
         throttled: how many of the next GetRecords are refused.
+        empty_pages: how many of the next GetRecords return nothing, though there are records.
         requests: what was asked, in order.
     """
 
     def __init__(self, *, most_per_page: int = 10_000) -> None:
         self.shards: dict[str, MemoryShard] = {}
         self.now_ms = 1_000_000
+        self.creation = "1970-01-01T00:10:00.000Z"
         self.most_per_page = most_per_page
         self.throttled = 0
+        self.empty_pages = 0
         self.forgets_iterators = False
         self.requests: list[str] = []
         self._number = 100
@@ -74,26 +78,46 @@ class KinesisShards:
         """Forget a closed shard, as retention does."""
         assert not self.shards.pop(shard).is_open
 
+    def trim(self, shard: str, count: int) -> None:
+        """Forget the oldest records of a shard, as retention does."""
+        del self.shards[shard].records[:count]
+
+    def create_again(self) -> None:
+        """Delete the stream, and create another one of its name, with one shard."""
+        self.shards.clear()
+        self._count = 0
+        self.creation = datetime.fromtimestamp(self.now_ms / 1000, UTC).isoformat()
+        self._add()
+
     @property
     def open_shards(self) -> list[str]:
         """The shards that take records."""
         return [each.id for each in self.shards.values() if each.is_open]
 
+    def created(self) -> str:
+        """Return when the stream was created."""
+        self.requests.append("describe")
+        return self.creation
+
     def list_shards(self) -> tuple[list[Shard], int]:
         """Return all shards and the time."""
         self.requests.append("list")
-        found = [Shard(each.id, each.parents, each.is_open) for each in self.shards.values()]
+        found = [
+            Shard(each.id, each.parents, each.is_open, self.creation)
+            for each in self.shards.values()
+        ]
         return found, self.now_ms
 
-    def shard_iterator(self, shard: str, position: Position | None) -> str:
-        """Return an iterator: the shard and an index."""
+    def shard_iterator(self, shard: str, position: Position, *, with_last: bool = False) -> str:
+        """Return an iterator: the shard and an index. A record that is gone begins the shard."""
         assert position != SHARD_END
         if shard not in self.shards:
             raise KinesisFault("no such shard", "ResourceNotFoundException")
         records = self.shards[shard].records
-        if position is None:
-            return f"{shard}/{len(records)}"
-        return f"{shard}/{sum(not _lies_after(each, position) for each in records)}"
+        before = sum(not _lies_after(each, position) for each in records)
+        last = str(sequence_of(position))
+        has_last = before > 0 and records[before - 1]["SequenceNumber"] == last
+        return f"{shard}/{before - (with_last and has_last)}"
 
     def get_records(self, iterator: str, limit: int) -> Page:
         """Return a page; refuse it when throttled, or when iterators are forgotten."""
@@ -106,6 +130,9 @@ class KinesisShards:
             raise KinesisFault("too old", "ExpiredIteratorException")
         name, _, at = iterator.partition("/")
         shard = self.shards[name]
+        if self.empty_pages:
+            self.empty_pages -= 1
+            return Page([], iterator, 1)
         end = min(int(at) + min(limit, self.most_per_page), len(shard.records))
         ended = end == len(shard.records) and not shard.is_open
         behind_ms = 0 if end == len(shard.records) else 1

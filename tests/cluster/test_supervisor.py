@@ -1,4 +1,4 @@
-"""`headrace up --brokers 2` in a process of its own."""
+"""`headrace up --brokers 2 --with kinesis` in a process of its own."""
 
 import os
 import re
@@ -18,6 +18,9 @@ from headrace.process.zookeeper import ZooKeeperMissing, zookeeper_jars
 from headrace.testing.readiness import answers_kafka, free_port, wait_until
 from testkit.peer.peer import require_peer
 from testkit.process.command_line import run_headrace
+from testkit.process.kinesis_client import create_stream, kinesis_client, read_stream
+
+_KINESIS = re.compile(r"kinesis \| The Kinesis API is at (http://\S+)")
 
 SECRET = "hush-4711"
 
@@ -50,6 +53,7 @@ def supervised(tmp_path):
             [
                 *(sys.executable, "-m", "headrace.cli.main", "up", "--brokers", "2"),
                 *("--data", str(tmp_path / "data"), "--listen", f"127.0.0.1:{port}"),
+                *("--with", "kinesis", "-X", "kinesis.listeners=127.0.0.1:0"),
                 *("--config", str(config)),
             ],
             stdout=out,
@@ -58,9 +62,9 @@ def supervised(tmp_path):
         )
     try:
         wait_until(
-            lambda: "serves 2 brokers" in output.read_text() or process.poll() is not None,
-            what="two brokers",
-            timeout_seconds=90,
+            lambda: _KINESIS.search(output.read_text()) or process.poll() is not None,
+            what="two brokers and the gateway",
+            timeout_seconds=180,
         )
         yield process, port, output
     finally:
@@ -91,6 +95,9 @@ def test_a_killed_broker_is_started_again_and_one_signal_stops_all(supervised):
         ["pgrep", "-P", str(process.pid), "-f", "broker-id 1"], capture_output=True, text=True
     )
     (pid,) = children.stdout.split()
+    client = kinesis_client(_KINESIS.search(output.read_text())[1])
+    create_stream(client, "clicks", shards=2)
+    client.put_record(StreamName="clicks", Data=b"before", PartitionKey="k")
     assert SECRET not in Path(f"/proc/{pid}/cmdline").read_text()
 
     os.kill(int(pid), signal.SIGKILL)
@@ -100,7 +107,9 @@ def test_a_killed_broker_is_started_again_and_one_signal_stops_all(supervised):
     wait_until(
         lambda: run_headrace("cluster", "health", "-b", address).code == 0, what="good health"
     )
+    client.put_record(StreamName="clicks", Data=b"after", PartitionKey="k")
+    assert [each["Data"] for each in read_stream(client, "clicks")] == [b"before", b"after"]
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 0
-    assert re.search(r"broker 2 \| Stopped\.", output.read_text())
+    assert re.search(r"kinesis \| Stopped\.[\s\S]*broker 2 \| Stopped\.", output.read_text())
     assert output.read_text().endswith("Stopped.\n")

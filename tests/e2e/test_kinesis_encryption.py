@@ -1,6 +1,7 @@
 """Encryption at rest: boto3 sees the data, the topic and a gateway without the key do not."""
 
 import itertools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from headrace.client.address import Address
 from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.server import KinesisServer
 from headrace.gateway.kinesis.settings import KinesisSettings
+from headrace.gateway.kinesis.store.stream_tail import StreamTail
 from testkit.peer.stock_consumer import read_topic
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.kinesis_client import (
@@ -125,6 +127,74 @@ def test_a_gateway_without_the_key_neither_encrypts_nor_writes_plain_records(
             assert code_of(error) == "KMSNotFoundException"
 
     assert len(read_topic(broker.address, stream)[0]) == 1
+
+
+def test_a_record_whose_key_is_gone_names_it_and_can_be_passed(
+    client: Any, broker: BrokerProcess, stream: str
+) -> None:
+    client.put_record(StreamName=stream, Data=b"before", PartitionKey="k")
+    start(client, stream)
+    lost = client.put_record(StreamName=stream, Data=b"secret", PartitionKey="k")
+    client.stop_stream_encryption(StreamName=stream, EncryptionType="KMS", KeyId="alias/one")
+    wait_for_active(client, stream)
+    client.put_record(StreamName=stream, Data=b"after", PartitionKey="k")
+
+    with gateway_with(broker, {}) as server:
+        other = kinesis_client(server.url)
+        iterator = other.get_shard_iterator(
+            StreamName=stream, ShardId=FIRST, ShardIteratorType="TRIM_HORIZON"
+        )["ShardIterator"]
+        page = other.get_records(ShardIterator=iterator)
+        assert [each["Data"] for each in page["Records"]] == [b"before"]
+        assert page["MillisBehindLatest"] > 0
+        number = lost["SequenceNumber"]
+        with pytest.raises(ClientError, match=rf"{number} .*alias/one is not known") as error:
+            other.get_records(ShardIterator=page["NextShardIterator"])
+        assert code_of(error) == "KMSNotFoundException"
+        passed = read_shard(
+            other,
+            stream,
+            FIRST,
+            ShardIteratorType="AFTER_SEQUENCE_NUMBER",
+            StartingSequenceNumber=number,
+        )
+        assert [each["Data"] for each in passed] == [b"after"]
+
+
+def test_an_instance_with_an_old_view_writes_nothing_plain_once_the_stream_is_active(
+    client: Any, broker: BrokerProcess, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gateway_with(broker, {"alias/one": b"1" * 32}) as server:
+        stale = kinesis_client(server.url)
+        stale.put_record(StreamName=stream, Data=b"plain before", PartitionKey="k")
+        frozen = server._app.service.store.tail
+        may_go_on = threading.Event()
+        step = StreamTail._step
+
+        def held(tail: StreamTail, *arguments: Any) -> None:
+            if tail is frozen:
+                may_go_on.wait(60)
+            step(tail, *arguments)
+
+        monkeypatch.setattr(StreamTail, "_step", held)
+        start(client, stream)
+        assert frozen.streams[stream].data_key is None
+        answers: list[dict[str, Any]] = []
+        put = threading.Thread(
+            target=lambda: answers.append(
+                stale.put_record(StreamName=stream, Data=b"secret", PartitionKey="k")
+            )
+        )
+        put.start()
+        put.join(0.5)
+        assert len(read_topic(broker.address, stream)[0]) == 1, "nothing is written yet"
+        may_go_on.set()
+        put.join(60)
+
+    assert answers[0]["EncryptionType"] == "KMS"
+    stored = [each.value for each in read_topic(broker.address, stream)[0]]
+    assert len(stored) == 2 and b"secret" not in stored[1]
+    assert [each["Data"] for each in read_shard(client, stream, FIRST)][1:] == [b"secret"]
 
 
 def test_wrong_requests(client: Any, stream: str) -> None:

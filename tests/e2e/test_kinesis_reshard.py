@@ -1,4 +1,7 @@
-"""Shards split and merge while several instances put: nothing is lost, and order holds per key."""
+"""Shards split and merge while several instances put: nothing is lost, and order holds per key.
+
+The stream is encrypted meanwhile, and nothing is written in plain text after that.
+"""
 
 import itertools
 import threading
@@ -20,6 +23,7 @@ from headrace.gateway.kinesis.store.stream_store import VOUCH_SECONDS
 from headrace.gateway.kinesis.store.stream_tail import StreamTail
 from headrace.gateway.kinesis.stream.stream_state import StreamStatus
 from headrace.testing.readiness import wait_until
+from testkit.peer.stock_consumer import read_topic
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import run_headrace
 from testkit.process.kinesis_client import (
@@ -44,7 +48,12 @@ def name() -> str:
 def server(broker: BrokerProcess) -> KinesisServer:
     client = ClientSettings.of({"bootstrap.servers": broker.address})
     return KinesisServer(
-        KinesisSettings(client=client, listen=Address("127.0.0.1", 0), limits=False)
+        KinesisSettings(
+            client=client,
+            listen=Address("127.0.0.1", 0),
+            limits=False,
+            master_keys={"alias/one": b"1" * 32},
+        )
     )
 
 
@@ -66,8 +75,15 @@ def put_until(stop: threading.Event, clients: list[Any], name: str, key: str) ->
     raise AssertionError
 
 
+def plain_values(broker: BrokerProcess, gateway: KinesisServer, name: str) -> list[bytes]:
+    partitions = gateway._app.service.store.streams[name].partition_count
+    topic = read_topic(broker.address, name, range(partitions))
+    found = [each.value for rows in topic.values() for each in rows]
+    return sorted(each for each in found if each.startswith(b"key-"))
+
+
 def test_nothing_is_lost_while_shards_split_and_merge(
-    pair: tuple[KinesisServer, KinesisServer], name: str
+    pair: tuple[KinesisServer, KinesisServer], name: str, broker: BrokerProcess
 ) -> None:
     clients = [kinesis_client(each.url) for each in pair]
     client = clients[0]
@@ -84,6 +100,9 @@ def test_nothing_is_lost_while_shards_split_and_merge(
     try:
         client.split_shard(StreamName=name, ShardToSplit=FIRST, NewStartingHashKey=str(2**126))
         wait_for_active(client, name)
+        client.start_stream_encryption(StreamName=name, EncryptionType="KMS", KeyId="alias/one")
+        wait_for_active(client, name)
+        plain = plain_values(broker, pair[0], name)
         clients[1].update_shard_count(
             StreamName=name, TargetShardCount=3, ScalingType="UNIFORM_SCALING"
         )
@@ -107,6 +126,7 @@ def test_nothing_is_lost_while_shards_split_and_merge(
         key, _, number = record["Data"].decode().partition(":")
         found.setdefault(key, []).append(int(number))
     assert found == acknowledged
+    assert plain and plain_values(broker, pair[0], name) == plain
 
 
 def test_an_instance_with_an_old_view_puts_into_the_child(

@@ -152,7 +152,8 @@ def test_three_workers_process_all_in_order_through_a_split_a_merge_and_a_death(
             for worker in workers.values():
                 worker.kill()
 
-    assert {row.worker for row in processed.rows() if row.what == "record"} == set(WORKERS)
+    # How the library divides shards is its own affair; one worker may be left without any.
+    assert len({row.worker for row in processed.rows() if row.what == "record"}) > 1
     check_order(processed.rows())
     check_parents(processed.rows())
 

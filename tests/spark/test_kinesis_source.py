@@ -21,6 +21,8 @@ from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.server import KinesisServer
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.spark import KinesisDataSource
+from headrace.spark.source.data_loss import DataLoss
+from headrace.testing.readiness import wait_until
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.kinesis_client import create_stream, kinesis_client, wait_for_active
 
@@ -43,7 +45,10 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def gateway(broker: BrokerProcess) -> Iterator[KinesisServer]:
     client = ClientSettings.of({"bootstrap.servers": broker.address})
-    with KinesisServer(KinesisSettings(client=client, listen=Address("127.0.0.1", 0))) as server:
+    settings = KinesisSettings(
+        client=client, listen=Address("127.0.0.1", 0), master_keys={"alias/one": b"1" * 32}
+    )
+    with KinesisServer(settings) as server:
         yield server
 
 
@@ -150,9 +155,49 @@ def test_a_split_a_merge_and_restarts_lose_and_repeat_nothing(
 
     assert query.seen == {key: [*range(putter.written)] for key in KEYS}
     assert not query.run()
-    shards = query.position[stream]
-    assert [shards[each] for each in sorted(shards)][:3] == ["SHARD_END"] * 3
+    shards = [each for each in sorted(query.position[stream]) if each.startswith("shardId")]
+    assert [query.position[stream][each] for each in shards][:3] == ["SHARD_END"] * 3
     assert SECRET not in str(query.position)
+
+
+def test_a_stream_that_was_created_again_while_the_query_was_down_is_read(
+    client: Any, stream: str, options: dict[str, str]
+) -> None:
+    putter, query = Putter(client, stream), Query(options)
+    putter.put(1)
+    client.split_shard(StreamName=stream, ShardToSplit=FIRST, NewStartingHashKey="9" * 38)
+    wait_for_active(client, stream)
+    while query.position[stream].get(FIRST) != "SHARD_END":
+        query.run()
+    client.delete_stream(StreamName=stream)
+    wait_until(lambda: stream not in client.list_streams()["StreamNames"], what="the deletion")
+    create_stream(client, stream)
+    putter.put(1)
+
+    strict = Query(options | {"kinesis.failOnDataLoss": "true"})
+    strict.position = query.position
+    with pytest.raises(DataLoss, match="created again"):
+        strict.run()
+    query.restart()
+    assert query.run(dies=True)
+
+    assert query.seen == {key: [0, 1] for key in KEYS}
+
+
+def test_a_stream_that_is_encrypted_meanwhile_is_read(
+    client: Any, stream: str, options: dict[str, str]
+) -> None:
+    putter, query = Putter(client, stream), Query(options)
+    putter.put(2)
+    query.run()
+    client.start_stream_encryption(StreamName=stream, EncryptionType="KMS", KeyId="alias/one")
+    putter.put(2)
+    wait_for_active(client, stream)
+    putter.put(2)
+    while query.count() < 4 * putter.written:
+        query.run(dies=True)
+
+    assert query.seen == {key: [*range(6)] for key in KEYS}
 
 
 def test_latest_is_pinned_by_an_empty_batch(

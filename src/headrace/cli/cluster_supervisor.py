@@ -23,7 +23,7 @@ from pathlib import Path
 from headrace.broker.config.listener import Listener
 from headrace.cli.side_service import SideService
 from headrace.cli.supervised_child import SupervisedChild
-from headrace.config.properties import write_properties
+from headrace.config.properties import format_properties
 from headrace.model.broker_config import parse_broker_config
 from headrace.model.error import ConfigError
 from headrace.process.zookeeper import ZooKeeperServer
@@ -78,7 +78,7 @@ class ClusterSupervisor:
                 f"broker {number}",
                 self._command(number, options),
                 "listens on",
-                write_properties(self._settings(number, first, texts, brokers)),
+                format_properties(self._settings(number, first, texts, brokers)),
             )
             for number in range(1, brokers + 1)
         ]

@@ -91,11 +91,11 @@ def parse_properties(text: str, environment: Mapping[str, str]) -> dict[str, Pro
     return entries
 
 
-def write_properties(values: Mapping[str, str]) -> str:
-    """Return a text that `property_values` reads as these values.
+def format_properties(values: Mapping[str, str]) -> str:
+    r"""Return a text that `property_values` reads as these values.
 
-    >>> write_properties({"a b": "c=d\\n"})
-    'a\\ b=c=d\\n\\n'
+    >>> format_properties({"a b": "c=d\n"})
+    'a\\ b=c=d\\n\n'
     """
     return "".join(
         f"{_escape(key, ' =:#!')}={_escape(value, '')}\n" for key, value in values.items()

@@ -45,8 +45,8 @@ import software.amazon.kinesis.retrieval.polling.PollingConfig;
  * Arguments: Kinesis, DynamoDB (URLs), application, stream, worker, file, "polling" or "fan-out", workers.
  *
  * The scheduler is the library's own, with one change: a worker of a new application waits up to 30 seconds, at
- * random, before it may list the shards; this one waits until all workers are up, so that each gets a share. That
- * is why it is in the library's package.
+ * random, before it may list the shards; this one waits until all workers are up, so that the shards are divided
+ * among them. That is why it is in the library's package.
  */
 public class KclWorker extends Scheduler {
     private static final long FAILOVER_MS = 3_000;

@@ -6,10 +6,10 @@ import pytest
 
 from headrace.config.properties import (
     PropertyEntry,
+    format_properties,
     parse_properties,
     property_values,
     read_properties,
-    write_properties,
 )
 from headrace.model.error import ConfigError
 
@@ -105,6 +105,6 @@ def test_an_empty_value_is_a_value(tmp_path: Path) -> None:
 )
 def test_what_is_written_is_read_back(values: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "x.properties"
-    path.write_text(write_properties(values))
+    path.write_text(format_properties(values))
 
     assert property_values(path) == values

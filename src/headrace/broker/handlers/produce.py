@@ -256,13 +256,13 @@ def _append(
         missing = broker.topics.missing_code(topic.name, topic.topic_id, index)
         hint = broker.topics.leader_hint(topic.name, topic.topic_id, index)
         refusal = ProducePartitionResult(index, missing, leader=hint)
-        return _refused_for_now(broker, topic, produced, refusal)
+        return _not_appended(broker, topic, produced, refusal)
     if partition.name.topic in INTERNAL:
         # Only the coordinators write there: what they cannot read they could not load again.
         return ProducePartitionResult(index, ErrorCode.invalid_topic_exception), None
     if refused and partition.name in refused:
         refusal = ProducePartitionResult(index, refused[partition.name])
-        return _refused_for_now(broker, topic, produced, refusal)
+        return _not_appended(broker, topic, produced, refusal)
     opening = broker.batch_opener.opening
     waits = bool(opening) and partition.name in opening
     if records and not waits:
@@ -276,8 +276,8 @@ def _append(
     strict = implicit and bool(batch[_FLAGS_AT] & TRANSACTIONAL_BIT)
 
     def append(admitted: "Callable[[], list[Batch]] | None" = None) -> AppendOutcome:
-        if len(broker.refused_batches) and (behind := _behind(broker, topic, produced, partition)):
-            return behind, None
+        if earlier := _refused_with_earlier(broker, topic, produced, partition):
+            return earlier, None
         try:
             appended = partition.append(
                 batch,
@@ -286,7 +286,7 @@ def _append(
                 admitted=None if admitted is None else admitted(),
             )
         except HeadraceError as error:
-            return _refused_for_now(broker, topic, produced, _failed(index, error))
+            return _not_appended(broker, topic, produced, _failed(index, error))
         return _appended(broker, partition, appended, acks)
 
     if waits or partition.log.must_open(batch):
@@ -298,11 +298,11 @@ def _append(
                 append,
             )
         except RequestTimedOut as error:
-            return _refused_for_now(broker, topic, produced, _failed(index, error))
+            return _not_appended(broker, topic, produced, _failed(index, error))
     return append()
 
 
-def _refused_for_now(
+def _not_appended(
     broker: Broker, topic: ProduceTopic, produced: ProducePartition, refusal: ProducePartitionResult
 ) -> AppendOutcome:
     """Answer a batch that is not appended, and remember it if it will be sent again."""
@@ -313,15 +313,17 @@ def _refused_for_now(
     return refusal, None
 
 
-def _behind(
+def _refused_with_earlier(
     broker: Broker, topic: ProduceTopic, produced: ProducePartition, partition: Partition
 ) -> ProducePartitionResult | None:
-    """Return the answer to a batch that is behind one that was refused for now, else None."""
+    """Return the answer to a batch that was sent after a refused one, else None."""
+    if not len(broker.refused_batches):
+        return None
     index, records = produced
     batch = NumberedBatch.of(topic.name or topic.topic_id, index, records)
     if batch is None:
         return None
-    code = broker.refused_batches.reason(batch, partition.log.awaits_batch)
+    code = broker.refused_batches.take_reason(batch, partition.log.awaits_batch)
     if code is None:
         return None
     why = "a batch that its producer sent before this one was refused, and must come first"

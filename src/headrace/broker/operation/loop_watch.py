@@ -5,7 +5,7 @@ broker share it, so what holds it for 50 ms costs every client 50 ms.
 Rule 2: this watch must not cost more than it shows. The loop notes the time ten times per second.
 Only when `headrace.debug.loop.ms` is set does it beat faster, and a thread looks at the beats.
 Rule 3: a sync on the loop is a fault however short it was: the next one may take seconds. It is
-named each time, whatever the limit.
+counted each time, and named up to ten times per second, whatever the limit.
 
 The thread takes the loop's stack while it is held: it names the culprit, not who ran before or
 after. It can only look when it gets the GIL, so work that never gives that away is seen when it

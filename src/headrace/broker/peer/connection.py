@@ -9,7 +9,7 @@ Rule 1: at most one request is under way. Bytes that are no response to it end t
 Rule 2: every failure ends it (`lost`), once; so does a response that does not come in time.
 Rule 3: what was sent and not answered is not delivered once the connection has ended: it is reset,
 not closed, also when this process is killed. Out of the kernel's buffers a request would arrive
-after the one that is sent again: a marker, so late, ends the transaction behind its own.
+after the one that is sent again: a late marker would end the producer's next transaction.
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""Batches of idempotent producers that were refused for now, and what is said to those behind them.
+"""Batches of idempotent producers that were refused for a reason that passes, and what is said to
+those that were sent after them.
 
 Theory of operation. An idempotent producer numbers its records, and has up to five requests under
 way. If the first is refused for a reason that passes, as a full disk does, the others leave a gap.
@@ -8,12 +9,14 @@ that has no answer yet (its issue 4953). What was appended under the old epoch i
 twice. And of a producer that is not known yet the second batch would be appended, and the first
 refused for good.
 
-Rule 1: a batch behind one that was refused for now is refused for the same reason, until the first
+Rule 1: a batch that was sent after a refused one is refused for the same reason, until the first
 one is in the log. Its producer sends both again, in order and in the same epoch.
-Rule 2: only what was under way when the first one was refused can be behind it without knowing. So
+Rule 2: only what was under way when the first one was refused can come after it without knowing. So
 at most four batches per refusal: to a producer that has given the first one up, the gap is named.
 Rule 3: only the log says what is in it. A batch that was refused here may have come to it by
 another leader since.
+
+The fast path of Produce needs none of this: it takes only the batch that comes next in the log.
 """
 
 from collections import OrderedDict, deque
@@ -26,9 +29,10 @@ from headrace.model.ids import TOPIC_NAME_MAX_LENGTH
 from headrace.records.batch import HEADER_BYTES, Batch, is_before
 from headrace.wire.error_code import ErrorCode
 
-# What clients answer by sending the same batch again. After any other error they give it up. Not
-# the id of an unknown topic: anyone may make one up, and take the places of others here.
-_FOR_NOW = frozenset(
+# After these clients send the same batch again, and it is not in the log. After
+# NOT_ENOUGH_REPLICAS_AFTER_APPEND it is; after most others they give it up. Not the id of an
+# unknown topic: anyone may make one up, and take the places of others here.
+_RETRIABLE = frozenset(
     (
         ErrorCode.kafka_storage_error,
         ErrorCode.not_enough_replicas,
@@ -80,7 +84,7 @@ class _Refused:
 
 
 class RefusedBatches:
-    """Remembers them by partition and producer, those refused last, in bounded memory.
+    """Remembers the last ones by partition and producer, in bounded memory.
 
     Threads: event loop only.
     """
@@ -95,8 +99,8 @@ class RefusedBatches:
         return len(self._by_producer)
 
     def note(self, batch: NumberedBatch, code: int) -> None:
-        """Remember that a batch was refused, if that was for now."""
-        if code not in _FOR_NOW:
+        """Remember that a batch was refused, if its producer will send it again."""
+        if code not in _RETRIABLE:
             return
         key = batch[:3]
         refused = self._by_producer.get(key)
@@ -112,11 +116,11 @@ class RefusedBatches:
         refused.code = ErrorCode(code)
         refused.left = _BEHIND
 
-    def reason(
+    def take_reason(
         self, batch: NumberedBatch, awaits: Callable[[int, int, int], bool]
     ) -> ErrorCode | None:
-        """Return why a batch before this one was refused; None if it may be appended for all that
-        is known here.
+        """Return why a batch before this one was refused, and count that it was said (rule 2); None
+        if this one may be appended for all that is known here.
 
         Args:
             awaits: whether the log lacks a batch of this producer id, epoch and sequence.

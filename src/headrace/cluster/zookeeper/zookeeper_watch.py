@@ -14,6 +14,9 @@ kazoo reports the end of a session only when it reaches the ensemble again. A br
 must know earlier, since the others drop it when its session times out. So the time since the
 connection broke is counted here as well. The session may turn out to have survived: a broker whose
 session is reported as lost creates its ephemeral nodes again, whether they still exist or not.
+A break is noted at once, and its time is looked at before each piece of work: hundreds of changes
+may be waiting, and each read of them would wait for the ensemble. They are not read until it is
+back, when everything is.
 
 kazoo gives up for good when a login fails, and takes a server that dies during a login for one that
 refuses it. So the client is started again here, for as long as it takes.
@@ -128,6 +131,8 @@ class ZooKeeperWatch:
     # without a path; everything is read again then anyway.
 
     def _state_changed(self, state: str) -> None:
+        if state != KazooState.CONNECTED and self._suspended_at is None:
+            self._suspended_at = time.monotonic()
         self._work.put(lambda: self._apply_state(state))
 
     def _kind_fired(self, event: Any) -> None:
@@ -151,6 +156,7 @@ class ZooKeeperWatch:
             if work is None:
                 return
             try:
+                self._lose_if_due()
                 work()
             except _FAILURES as error:
                 _log.debug("zookeeper_read_failed", reason=str(error))
@@ -172,8 +178,6 @@ class ZooKeeperWatch:
 
     def _overdue(self) -> None:
         now = time.monotonic()
-        if self._lost_at is not None and self._lost_at <= now:
-            self._lose()
         if self._restart_at is not None and self._restart_at <= now:
             self._restart()
         if self._retry_at is not None and self._retry_at <= now:
@@ -181,8 +185,9 @@ class ZooKeeperWatch:
 
     def _apply_state(self, state: str) -> None:
         if state == KazooState.CONNECTED:
-            self._suspended_at = self._restart_at = None
-            self._read_everything()
+            if self._client.connected:  # else a later state is in the queue
+                self._suspended_at = self._restart_at = None
+                self._read_everything()
             return
         if self._suspended_at is None:
             self._suspended_at = time.monotonic()
@@ -214,6 +219,11 @@ class ZooKeeperWatch:
             self._lost = False
             self._report_session(alive=True)
 
+    def _lose_if_due(self) -> None:
+        lost_at = self._lost_at
+        if lost_at is not None and lost_at <= time.monotonic() and not self._client.connected:
+            self._lose()
+
     def _lose(self) -> None:
         if not self._lost:
             self._lost = True
@@ -225,6 +235,8 @@ class ZooKeeperWatch:
 
     def _read_kind(self, kind: str, *, whole: bool = False, quiet: bool = False) -> None:
         """Read which nodes were added or deleted; with `whole` also which were changed."""
+        if self._suspended_at is not None:
+            return
         self._make_kind(kind)
         names = self._client.get_children_async(f"/{kind}", watch=self._kind_fired).get(
             timeout=self._session_seconds
@@ -246,11 +258,15 @@ class ZooKeeperWatch:
                 # Kept until it is read: if that fails, everything is read again.
                 kind.shown.add(path)
                 unseen.append(path)
+        if self._suspended_at is not None:
+            return
         asked = [(path, self._client.get_async(path, watch=self._node_fired)) for path in unseen]
         for path, answer in asked:
             self._compare(path, answer)
 
     def _read_node(self, path: str) -> None:
+        if self._suspended_at is not None:
+            return
         self._compare(path, self._client.get_async(path, watch=self._node_fired))
 
     def _compare(self, path: str, answer: Any, *, quiet: bool = False) -> None:

@@ -5,8 +5,8 @@ each instance also applies the limits of shards to its own puts. Before it takes
 compares its count with the log: if others have put records into the stream, it leaves the stream as
 it is.
 
-A stream that should grow and cannot is left as it is, and the log says why, once: because one key
-is hot, because it has its most shards, or because its topic has its most partitions.
+A stream that should be resharded and cannot is left as it is, and the log says why, once: because
+one key is hot, because it has its most shards, or because its topic has its most partitions.
 """
 
 import threading

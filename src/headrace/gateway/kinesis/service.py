@@ -25,7 +25,7 @@ from headrace.gateway.kinesis.store.stream_store import StreamStore
 from headrace.gateway.kinesis.store.stream_topic import ACCOUNT_NAME
 from headrace.gateway.kinesis.stream.billing_commitment import BillingCommitment
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
-from headrace.gateway.kinesis.stream_cipher import StreamCiphers
+from headrace.gateway.kinesis.stream_cipher import OpenedRows, StreamCiphers
 from headrace.gateway.kinesis.wait import Wait
 
 log = structlog.get_logger()
@@ -63,6 +63,7 @@ class KinesisService:
             if settings.metrics is None
             else MetricsServer(settings.metrics, lambda: self.metrics.readings(self._enabled))
         )
+        self.store.tail.listen(self.writer.wake)
         self.ciphers = StreamCiphers(settings.master_keys)
         self.scaling = settings.scaling
         self._scaler = Scaler(settings.scaling, self.store, self.keeper, self.reader)
@@ -165,14 +166,14 @@ class KinesisService:
             raise self.no_stream(stream.name)
         return stream
 
-    def opened(self, stream: StreamState, rows: Sequence[StoredRow]) -> list[StoredRow]:
-        """Return rows of a stream with their data, decrypted if they are encrypted.
+    def opened(self, stream: StreamState, rows: Sequence[StoredRow]) -> OpenedRows:
+        """Return rows of a stream with their data, up to the first one that cannot be decrypted.
 
         Raises:
-            ServiceError: this gateway lacks the key.
+            ServiceError: the stream's keys cannot be read in time.
         """
         if stream.plain:
-            return list(rows)
+            return OpenedRows(list(rows))
         return self.ciphers.opened(
             rows,
             lambda: self.store.streams.get(stream.name, stream),

@@ -4,12 +4,16 @@ Rule 1: a stream that is to be encrypted is never written in plain text. A gatew
 master key refuses puts and reads with the service's KMS exceptions.
 Rule 2: a record may be encrypted under a data key that this instance has not heard of yet. It reads
 the state again before it takes the record for a plain one.
+Rule 3: a record whose key is gone is not passed over, and not returned encrypted: readers get what
+lies before it, and then the KMS exceptions. Without the key it cannot be distinguished from one
+that a Kafka client forged, but for its time, which the broker sets: a key wrote nothing before it
+was made, nor after it was retired. So no client can block a shard with a key that is out of use.
 """
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from headrace.gateway.kinesis.encryption.key_file import master_key_id
@@ -20,7 +24,7 @@ from headrace.gateway.kinesis.encryption.record_cipher import (
     unwrapped,
     wrapped,
 )
-from headrace.gateway.kinesis.error import ServiceError, limit_exceeded
+from headrace.gateway.kinesis.error import ServiceError, internal_failure, limit_exceeded
 from headrace.gateway.kinesis.record.row import StoredRow
 from headrace.gateway.kinesis.stream.data_key import DataKey
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
@@ -29,6 +33,9 @@ _DAY_MS: Final = 24 * 3_600_000
 _MOST_PER_DAY: Final = 25
 _KEPT_MS: Final = 367 * _DAY_MS
 """A record is kept for a year at most: an older key has no records any more."""
+
+_CLOCKS_MS: Final = 600_000
+"""How much the clocks of brokers and gateways may differ."""
 
 _MOST_CIPHERS: Final = 4096
 
@@ -65,7 +72,7 @@ class StreamCiphers:
             created_ms=now_ms,
         )
         kept = (*_retired(keys, now_ms), new)
-        return stream.changed(data_keys=kept, status=StreamStatus.UPDATING)
+        return stream.changed(data_keys=kept, status=StreamStatus.UPDATING, awaits_leases=True)
 
     def stopped(self, stream: StreamState, now_ms: int) -> StreamState:
         """Return the stream without encryption of new records. Older ones can still be read."""
@@ -85,30 +92,43 @@ class StreamCiphers:
         self,
         rows: Sequence[StoredRow],
         known: Callable[[], StreamState],
-        refresh: Callable[[], object],
-    ) -> list[StoredRow]:
-        """Return rows with their data.
+        refresh: Callable[[], bool],
+    ) -> "OpenedRows":
+        """Return rows with their data, up to the first one whose key is lacking.
 
         Args:
             known: returns the stream's state.
-            refresh: makes `known` up to date.
+            refresh: makes `known` up to date; returns whether it is.
 
         Raises:
-            ServiceError: this gateway lacks a master key.
+            ServiceError: the state cannot be read again, and a row may be encrypted.
         """
         numbers = {key_number(row.value) for row in rows} - {None}
         if not numbers:
-            return list(rows)
+            return OpenedRows(list(rows))
         stream = known()
-        if numbers - {each.number for each in stream.data_keys}:
-            refresh()
+        newest = max((each.number for each in stream.data_keys), default=0)
+        # No view is a day old: a greater number was made by no gateway.
+        if not numbers.isdisjoint(range(newest + 1, newest + 1 + _MOST_PER_DAY)):
+            if not refresh():
+                raise internal_failure("The keys of the stream cannot be confirmed in time.")
             stream = known()
-        ciphers = {
-            each.number: self._cipher(stream, each)
-            for each in stream.data_keys
-            if each.number in numbers
-        }
-        return [_opened(row, ciphers) for row in rows]
+        ciphers: dict[int | None, RecordCipher] = {}
+        refusals: dict[int | None, tuple[DataKey, ServiceError]] = {}
+        for each in stream.data_keys:
+            if each.number in numbers:
+                try:
+                    ciphers[each.number] = self._cipher(stream, each)
+                except ServiceError as error:
+                    refusals[each.number] = each, error
+        opened: list[StoredRow] = []
+        for row in rows:
+            number = key_number(row.value)
+            if number in refusals and _may_have_written(refusals[number][0], row):
+                return OpenedRows(opened, refusals[number][1])
+            cipher = ciphers.get(number)
+            opened.append(row if cipher is None else _opened(row, cipher))
+        return OpenedRows(opened)
 
     def _cipher(self, stream: StreamState, key: DataKey) -> RecordCipher:
         name = (stream.name, stream.created_ms, key.number)
@@ -142,11 +162,27 @@ class StreamCiphers:
         )
 
 
-def _opened(row: StoredRow, ciphers: Mapping[int, RecordCipher]) -> StoredRow:
-    number = key_number(row.value)
-    cipher = None if number is None else ciphers.get(number)
-    data = None if cipher is None else cipher.decrypt(row.value, row.key)
+@dataclass(frozen=True, slots=True)
+class OpenedRows:
+    """Rows with their data.
+
+    Attributes:
+        refusal: why the next row is not among them, if there is one.
+    """
+
+    rows: list[StoredRow]
+    refusal: ServiceError | None = None
+
+
+def _opened(row: StoredRow, cipher: RecordCipher) -> StoredRow:
+    data = cipher.decrypt(row.value, row.key)
     return row if data is None else row._replace(value=data, is_encrypted=True)
+
+
+def _may_have_written(key: DataKey, row: StoredRow) -> bool:
+    if row.time_ms < key.created_ms - _CLOCKS_MS:
+        return False
+    return key.retired_ms is None or row.time_ms <= key.retired_ms + _CLOCKS_MS
 
 
 def _retired(keys: Sequence[DataKey], now_ms: int) -> tuple[DataKey, ...]:

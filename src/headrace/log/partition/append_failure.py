@@ -7,7 +7,7 @@ from headrace.model.error import DiskFull, StorageError
 
 
 def write_failure(
-    log: LogState, segment: Segment, error: OSError, *, whole_bytes: int | None
+    log: LogState, segment: Segment, error: OSError, *, first_batch_bytes: int | None
 ) -> StorageError:
     """Return what to raise when the bytes of a batch could not be written.
 
@@ -18,8 +18,9 @@ def write_failure(
     segment, and no clean stop, counts as durable before it. The append itself does not wait.
 
     Args:
-        whole_bytes: from so many bytes on a batch could be whole, which its producer is going to
-            send again; None for what a follower copies, from a leader that has it.
+        first_batch_bytes: the size of the first batch of this write. If all of it was written,
+            recovery could not tell that it was refused. None for batches that a follower copies:
+            it may have them again.
     """
     if not has_no_room(error):
         return append_failure(log, error)
@@ -30,9 +31,9 @@ def write_failure(
         file.truncate(segment.size_bytes)
         segment.refused_writes += 1
         segment.synced_bytes = min(segment.synced_bytes, segment.size_bytes - 1)
-        if whole_bytes is not None and written >= whole_bytes:
-            # Recovery cannot tell that this batch was refused. A client sends one at a time, and of
-            # one the disk never takes all: the event loop does not come here.
+        if first_batch_bytes is not None and written >= first_batch_bytes:
+            # Only a write of several batches can fail after the first, and clients send one at a
+            # time. So this does not hold up the event loop.
             sync_file(file)
     except OSError as worse:
         return append_failure(log, worse)

@@ -238,7 +238,7 @@ class Appender:
             segment.write(buffers)
         except OSError as error:
             first = None if leader_epoch is None else LOG_OVERHEAD + placed[0].batch.length
-            raise write_failure(log, segment, error, whole_bytes=first) from error
+            raise write_failure(log, segment, error, first_batch_bytes=first) from error
         try:
             position = segment.size_bytes
             interval_bytes = log.config.index_interval_bytes

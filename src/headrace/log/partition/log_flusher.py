@@ -52,7 +52,7 @@ class LogFlusher:
 
     def _unsynced(self) -> list[tuple[Segment, int, int]]:
         """Return the segments with unsynced bytes, oldest first, each with its size and with how
-        many writes it has refused.
+        many writes to it found no room.
 
         Those below the synced offset have none, but for the one before the last: bytes that were
         cut off from it may be unsynced (`append_failure`).

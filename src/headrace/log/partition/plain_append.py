@@ -136,7 +136,7 @@ class PlainAppend:
                     head = _pack_head(offset, length, epoch)
                     segment.write((head, records[MAGIC_AT:]))
             except OSError as error:
-                raise write_failure(log, segment, error, whole_bytes=size_bytes) from error
+                raise write_failure(log, segment, error, first_batch_bytes=size_bytes) from error
             try:
                 segment.note(
                     offset,

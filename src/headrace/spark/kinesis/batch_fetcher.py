@@ -11,6 +11,8 @@ Rule 2: the shard that was read the longest time ago is read first, so that none
 others use up the bytes.
 Rule 3: with "available now" a shard is read until it has been at its end once, or a record came
 after the query began. Shards that come from resharding are read too.
+Rule 4: a stream that was deleted and created again has shards of the same ids. It is read from its
+first record, and what the former one had is reported as lost.
 """
 
 import threading
@@ -18,30 +20,29 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
-from headrace.spark.kinesis.option import KinesisSourceOptions
-from headrace.spark.kinesis.position import SHARD_END, Position, Positions, at_timestamp
+from headrace.spark.kinesis.option import FAIL_ON_DATA_LOSS, KinesisSourceOptions
+from headrace.spark.kinesis.position import SHARD_END, Position, Positions, StreamOffset
 from headrace.spark.kinesis.shard_cursor import ShardCursor, ShardService
-from headrace.spark.kinesis.shard_graph import Shard, continued, initial_positions, readable
+from headrace.spark.kinesis.shard_graph import continued, initial_positions, readable
+from headrace.spark.kinesis.shard_listing import ListingService, ShardListing
+from headrace.spark.kinesis.shard_tip import ShardTip
 from headrace.spark.source.data_loss import report_loss
 
 Records = list[Mapping[str, Any]]
 
 
-class StreamService(ShardService, Protocol):
+class StreamService(ShardService, ListingService, Protocol):
     """What the fetcher needs of the API."""
-
-    def list_shards(self) -> tuple[list[Shard], int]:
-        """Return all shards, and the service's time in milliseconds."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedBatch:
     """A micro-batch: where it ends, and the records of each shard up to there."""
 
-    end: Positions
+    end: StreamOffset
     records: dict[str, Records] = field(default_factory=dict)
 
 
@@ -64,46 +65,56 @@ class BatchFetcher:
         self._clock = clock
         self._sleep = sleep
         self._cursors: dict[str, ShardCursor] = {}
-        self._shards: Sequence[Shard] = ()
-        self._listed_at = float("-inf")
-        self._listed_ends: frozenset[str] = frozenset()
+        self._listing = ShardListing(service, options.list_interval_seconds, clock)
         self._until_ms: int | None = None
         self._finished: set[str] = set()
 
-    def initial(self) -> Positions:
-        """Return where a query without a checkpoint begins.
-
-        LATEST is stored as a time, because an iterator cannot be: it ends after five minutes. While
-        this process lives, the iterator is used.
-        """
-        shards, now_ms = self._service.list_shards()
-        positions = initial_positions(shards, self._options.starting)
-        for each in shards:
-            if each.id not in positions:
-                positions[each.id] = at_timestamp(now_ms)
-                iterator = self._service.shard_iterator(each.id, None)
-                self._cursors[each.id] = self._cursor(each.id, positions[each.id], iterator)
-        return positions
+    def initial(self) -> StreamOffset:
+        """Return where a query without a checkpoint begins."""
+        listing = self._listing
+        listing.refresh(frozenset())
+        positions = initial_positions(listing.shards, self._options.starting)
+        latest = [each.id for each in listing.shards if each.id not in positions]
+        if latest:
+            tip = ShardTip(listing.now_ms, self._clock, self._sleep)
+            with ThreadPoolExecutor(min(len(latest), self._options.threads)) as pool:
+                found = pool.map(lambda each: tip.cursor(partial(self._cursor, each)), latest)
+                self._cursors |= dict(zip(latest, found, strict=True))
+        positions |= {each: self._cursors[each].position for each in latest}
+        return StreamOffset(listing.created, positions)
 
     def stop_at_now(self) -> None:
         """Read only what is there now ("available now")."""
         self._until_ms = self._service.list_shards()[1]
 
-    def next_batch(self, start: Mapping[str, Position]) -> FetchedBatch:
+    def has(self, offset: StreamOffset) -> bool:
+        """Return whether an offset is one of the stream that there is; report a loss otherwise.
+
+        Raises:
+            DataLoss: it is not, and failOnDataLoss is true.
+        """
+        created = self._service.created()
+        if offset.created in (None, created):
+            return True
+        self._report_another(offset.created, created)
+        return False
+
+    def next_batch(self, start: StreamOffset) -> FetchedBatch:
         """Return the micro-batch after `start`. It may be empty, and ends at `start` then.
 
         Raises:
-            DataLoss: a shard is gone before its end was read, and failOnDataLoss is true.
+            DataLoss: a shard is gone before its end was read, or the stream is another one, and
+                failOnDataLoss is true.
             KinesisFault: the service refused a request, or was not reached.
         """
         while True:
-            self._list(start)
-            following = continued(start, self._shards)
+            start = self._list(start)
+            following = continued(start.shards, self._listing.shards)
             for shard in following.lost:
                 self._report_loss(f"{shard} is gone before its end was read")
             waiting = [
                 each
-                for each in readable(following.positions, self._shards)
+                for each in readable(following.positions, self._listing.shards)
                 if each not in self._finished
             ]
             fetched = self._fetch(waiting, following.positions)
@@ -113,17 +124,22 @@ class BatchFetcher:
             if moved or self._until_ms is None or self._finished.issuperset(waiting):
                 break
         end = following.positions | {each: self._cursors[each].position for each in waiting}
-        return FetchedBatch(end, {shard: found for shard, found in fetched.items() if found})
+        offset = StreamOffset(start.created, end)
+        return FetchedBatch(offset, {shard: found for shard, found in fetched.items() if found})
 
-    def _list(self, start: Mapping[str, Position]) -> None:
-        """List the shards if the listing is old, or a shard has ended since, which has children."""
-        ends = frozenset(shard for shard, position in start.items() if position == SHARD_END)
-        is_old = self._clock() - self._listed_at >= self._options.list_interval_seconds
-        if is_old or ends != self._listed_ends:
-            self._shards = self._service.list_shards()[0]
-            self._listed_at, self._listed_ends = self._clock(), ends
-            listed = {each.id for each in self._shards}
-            self._cursors = {key: each for key, each in self._cursors.items() if key in listed}
+    def _list(self, start: StreamOffset) -> StreamOffset:
+        """List the shards; return `start`, or the beginning of a later stream of this name."""
+        ends = frozenset(each for each, position in start.shards.items() if position == SHARD_END)
+        self._listing.refresh(ends)
+        created = self._listing.created
+        if start.created not in (None, created):
+            self._report_another(start.created, created)
+            self._cursors.clear()
+            self._finished.clear()
+            return StreamOffset(created, {})
+        listed = {each.id for each in self._listing.shards}
+        self._cursors = {key: each for key, each in self._cursors.items() if key in listed}
+        return StreamOffset(created, start.shards)
 
     def _fetch(self, waiting: Sequence[str], positions: Positions) -> dict[str, Records]:
         for each in waiting:
@@ -163,19 +179,25 @@ class BatchFetcher:
         if self._until_ms is not None:
             self._finished.add(shard)
 
-    def _cursor(self, shard: str, position: Position, iterator: str | None = None) -> ShardCursor:
+    def _cursor(self, shard: str, position: Position) -> ShardCursor:
         return ShardCursor(
             self._service,
             shard,
             position,
             interval_seconds=self._options.fetch_interval_seconds,
-            iterator=iterator,
+            report_loss=self._report_loss,
             clock=self._clock,
+        )
+
+    def _report_another(self, former: str | None, created: str | None) -> None:
+        self._report_loss(
+            f"the stream that was read, created at {former}, was deleted and created again at"
+            f" {created}"
         )
 
     def _report_loss(self, what: str) -> None:
         what = f"{self._options.connection.stream}: {what}"
-        report_loss(what, fail=self._options.fail_on_data_loss)
+        report_loss(what, fail=self._options.fail_on_data_loss, option=FAIL_ON_DATA_LOSS)
 
 
 class _ByteBudget:

@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -106,6 +107,12 @@ class KinesisClient:
         self._sleep = sleep
         self._name: dict[str, Any] = {"StreamName": connection.stream}
 
+    def created(self) -> str:
+        """Return when the stream was created: a later one of its name has another time."""
+        answer = self._call("describe_stream_summary", **self._name)
+        moment = answer["StreamDescriptionSummary"]["StreamCreationTimestamp"].astimezone(UTC)
+        return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1_000:03}Z"
+
     def list_shards(self) -> tuple[list[Shard], int]:
         """Return all shards, open and closed, and the service's time in milliseconds.
 
@@ -119,9 +126,9 @@ class KinesisClient:
             found += answer["Shards"]
         return [_shard(each) for each in found], now_ms
 
-    def shard_iterator(self, shard: str, position: Position | None) -> str:
-        """Return an iterator at a position; None is LATEST."""
-        where = {"ShardIteratorType": "LATEST"} if position is None else iterator_request(position)
+    def shard_iterator(self, shard: str, position: Position, *, with_last: bool = False) -> str:
+        """Return an iterator at a position, or before the last record that was read."""
+        where = iterator_request(position, with_last=with_last)
         answer = self._call("get_shard_iterator", **self._name, ShardId=shard, **where)
         return str(answer["ShardIterator"])
 
@@ -229,6 +236,7 @@ def _shard(listed: Mapping[str, Any]) -> Shard:
         listed["ShardId"],
         tuple(each for each in parents if each is not None),
         is_open="EndingSequenceNumber" not in listed["SequenceNumberRange"],
+        start=str(listed["SequenceNumberRange"].get("StartingSequenceNumber", "")),
     )
 
 

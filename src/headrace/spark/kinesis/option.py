@@ -17,6 +17,7 @@ from headrace.model.error import ConfigError
 from headrace.spark.kinesis.position import TRIM_HORIZON, Position, at_timestamp
 from headrace.spark.option_text import OptionText, wrong
 
+FAIL_ON_DATA_LOSS: Final = "kinesis.failOnDataLoss"
 _CONNECTION: Final = {
     "kinesis.streamName": "The stream. Required.",
     "kinesis.endpointUrl": "Where the API is; without it AWS's own, of the region.",
@@ -32,7 +33,7 @@ SOURCE_OPTIONS: Final = _CONNECTION | {
     "kinesis.startingPosition": "LATEST (a stream's default), TRIM_HORIZON (a batch's), EARLIEST, "
     "or AT_TIMESTAMP 2026-08-30T19:00:05Z.",
     "kinesis.consumerType": "GetRecords, the only one supported.",
-    "kinesis.failOnDataLoss": "Whether records that are gone fail the query: false.",
+    FAIL_ON_DATA_LOSS: "Whether records that are gone fail the query: false.",
     "kinesis.maxFetchRecordsPerShard": "Records of a shard per micro-batch: 100000.",
     "kinesis.maxFetchTimePerShardSec": "How long a micro-batch collects records: 10.",
     "kinesis.maxFetchBytes": "Bytes of all shards per micro-batch, about: 33554432. Not an option "
@@ -139,7 +140,7 @@ def read_source_options(options: Mapping[str, str], *, streaming: bool) -> Kines
     return KinesisSourceOptions(
         connection=_connection(texts),
         starting=starting,
-        fail_on_data_loss=texts.boolean("kinesis.failOnDataLoss", False),
+        fail_on_data_loss=texts.boolean(FAIL_ON_DATA_LOSS, False),
         max_records=_number(texts, "kinesis.maxFetchRecordsPerShard", 100_000, 1, 10_000_000),
         max_bytes=_number(texts, "kinesis.maxFetchBytes", 32 * 1024 * 1024, 1, 2**30),
         max_seconds=_number(texts, "kinesis.maxFetchTimePerShardSec", 10, 1, 3_600),

@@ -7,12 +7,15 @@ A position is one text per shard, named as in the Kinesis Client Library:
 - `49590338271490256608559692538361571095921575989136588898`: after this sequence number;
 - `SHARD_END`: after the last record of a closed shard.
 
-Offsets are `{"clicks": {"shardId-000000000000": "SHARD_END", ...}}`: what a person can read in the
-checkpoint, and nothing else. Byte format: JSON, written by Spark.
+Offsets are `{"clicks": {"CREATED": "2026-11-16T11:00:00.000Z", "shardId-000000000000": "SHARD_END",
+...}}`: what a person can read in the checkpoint, and nothing else. Byte format: JSON, written by
+Spark. CREATED tells a stream from a later one of its name, whose shards have the same ids.
+Checkpoints of before lack it.
 """
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NewType
 
@@ -28,9 +31,22 @@ Shape = dict[str, dict[str, str]]
 TRIM_HORIZON: Final = Position("TRIM_HORIZON")
 SHARD_END: Final = Position("SHARD_END")
 
+_CREATED: Final = "CREATED"
 _TIME: Final = "AT_TIMESTAMP "
 _SEQUENCE: Final = re.compile(r"0|[1-9]\d{0,128}", re.ASCII)
 _TIMED: Final = re.compile(r"AT_TIMESTAMP \d{1,15}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """Where a reader is in a stream.
+
+    Attributes:
+        created: when the stream was created, as the service says; None if that is not known.
+    """
+
+    created: str | None
+    shards: Positions
 
 
 class BadOffset(HeadraceError):
@@ -52,8 +68,11 @@ def sequence_of(position: Position) -> int | None:
     return int(position) if _SEQUENCE.fullmatch(position) else None
 
 
-def iterator_request(position: Position) -> dict[str, Any]:
+def iterator_request(position: Position, *, with_last: bool = False) -> dict[str, Any]:
     """Return what GetShardIterator needs to read on from a position.
+
+    Args:
+        with_last: begin with the last record that was read, if the position is after one.
 
     >>> iterator_request(after("49"))
     {'ShardIteratorType': 'AFTER_SEQUENCE_NUMBER', 'StartingSequenceNumber': '49'}
@@ -64,16 +83,18 @@ def iterator_request(position: Position) -> dict[str, Any]:
         moment = datetime.fromtimestamp(int(position.removeprefix(_TIME)) / 1_000, UTC)
         return {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": moment}
     assert position != SHARD_END
-    return {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "StartingSequenceNumber": str(position)}
+    kind = "AT_SEQUENCE_NUMBER" if with_last else "AFTER_SEQUENCE_NUMBER"
+    return {"ShardIteratorType": kind, "StartingSequenceNumber": str(position)}
 
 
-def dump_offset(stream: str, positions: Mapping[str, Position]) -> Shape:
-    """Return the offset of a stream at these positions."""
-    return {stream: {shard: str(positions[shard]) for shard in sorted(positions)}}
+def dump_offset(stream: str, offset: StreamOffset) -> Shape:
+    """Return an offset of a stream as Spark stores it."""
+    shards = {shard: str(offset.shards[shard]) for shard in sorted(offset.shards)}
+    return {stream: shards if offset.created is None else {_CREATED: offset.created, **shards}}
 
 
-def load_offset(stream: str, offset: Mapping[str, Any]) -> Positions:
-    """Return the positions of an offset.
+def load_offset(stream: str, offset: Mapping[str, Any]) -> StreamOffset:
+    """Return what Spark has stored.
 
     Raises:
         BadOffset: it is not one of this stream.
@@ -84,10 +105,14 @@ def load_offset(stream: str, offset: Mapping[str, Any]) -> Positions:
             f"the checkpoint is one of {', '.join(map(str, offset)) or 'nothing'}, not of the"
             f" stream {stream}: use a new checkpointLocation"
         )
+    shards = dict(shards)
+    created = shards.pop(_CREATED, None)
+    if not isinstance(created, str | None):
+        raise BadOffset(f"the checkpoint has no valid time at which {stream} was created")
     for shard, text in shards.items():
         if not _is_position(text):
             raise BadOffset(f"the checkpoint has no valid position for {shard} of {stream}")
-    return {shard: Position(text) for shard, text in shards.items()}
+    return StreamOffset(created, {shard: Position(text) for shard, text in shards.items()})
 
 
 def _is_position(text: object) -> bool:

@@ -17,11 +17,16 @@ from headrace.spark.kinesis.position import SHARD_END, TRIM_HORIZON, Position, P
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A shard as ListShards returns it."""
+    """A shard as ListShards returns it.
+
+    Attributes:
+        start: its StartingSequenceNumber.
+    """
 
     id: str
     parents: tuple[str, ...] = ()
     is_open: bool = True
+    start: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from headrace.spark.kinesis.client import kinesis_client
 from headrace.spark.kinesis.option import KinesisSourceOptions
 from headrace.spark.kinesis.position import (
     TRIM_HORIZON,
-    Positions,
     Shape,
+    StreamOffset,
     dump_offset,
     load_offset,
 )
@@ -50,8 +50,8 @@ class KinesisStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._task.check()
         self._service = service
         self._fetcher: BatchFetcher | None = None
-        self._unpinned: Positions | None = None
-        self._fetched: tuple[Positions, FetchedBatch] | None = None
+        self._unpinned: StreamOffset | None = None
+        self._fetched: tuple[StreamOffset, FetchedBatch] | None = None
 
     def initialOffset(self) -> Shape:  # noqa: N802, Spark's name
         """Return where a query begins that has no checkpoint, or died in its first micro-batch.
@@ -98,10 +98,15 @@ class KinesisStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if fetched.end == until:
                 found = fetched.records
                 return [self._task.carried(found[shard]) for shard in sorted(found)]
+        if not self._follow().has(until):
+            return []  # all that is left begins with the next micro-batch
+        # A micro-batch in which the stream was found to be another one began with its first record.
+        is_same = begin.created in (None, until.created)
+        former = begin.shards if is_same else {}
         return [
-            RangePartition(shard, begin.get(shard, TRIM_HORIZON), position)
-            for shard, position in until.items()
-            if begin.get(shard, TRIM_HORIZON) != position
+            RangePartition(shard, former.get(shard, TRIM_HORIZON), position)
+            for shard, position in until.shards.items()
+            if former.get(shard, TRIM_HORIZON) != position
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from headrace.spark.kinesis.client import KinesisFault, kinesis_client
 from headrace.spark.kinesis.column import check_columns, source_batch
-from headrace.spark.kinesis.option import KinesisSourceOptions
+from headrace.spark.kinesis.option import FAIL_ON_DATA_LOSS, KinesisSourceOptions
 from headrace.spark.kinesis.position import SHARD_END, Position, sequence_of
 from headrace.spark.kinesis.shard_cursor import ShardCursor, ShardService
 from headrace.spark.source.data_loss import report_loss
@@ -99,7 +99,7 @@ class KinesisTask:
         except KinesisFault as fault:
             if fault.code != _MISSING:
                 raise
-            self._report_loss(str(fault))
+            self._report_loss(str(fault).removeprefix(f"{self.options.connection.stream}: "))
 
     def _range(
         self, partition: RangePartition, service: ShardService
@@ -120,8 +120,7 @@ class KinesisTask:
                 break
         if last is not None:
             self._report_loss(
-                f"{partition.shard} of {self.options.connection.stream} has no record {last} any"
-                " more, at which a micro-batch ended"
+                f"{partition.shard} has no record {last} any more, at which a micro-batch ended"
             )
 
     def _shard(
@@ -149,15 +148,21 @@ class KinesisTask:
                 return list(page.records)
 
     def _cursor(self, shard: str, position: Position, service: ShardService) -> ShardCursor:
-        interval = self.options.fetch_interval_seconds
-        return ShardCursor(service, shard, position, interval_seconds=interval)
+        return ShardCursor(
+            service,
+            shard,
+            position,
+            interval_seconds=self.options.fetch_interval_seconds,
+            report_loss=self._report_loss,
+        )
 
     def _batch(self, records: list[Mapping[str, Any]]) -> pa.RecordBatch:
         schema = to_arrow_schema(self.schema, timezone="UTC")
         return source_batch(schema, self.options.connection.stream, records)
 
     def _report_loss(self, what: str) -> None:
-        report_loss(what, fail=self.options.fail_on_data_loss)
+        what = f"{self.options.connection.stream}: {what}"
+        report_loss(what, fail=self.options.fail_on_data_loss, option=FAIL_ON_DATA_LOSS)
 
 
 def _time_ms(record: Mapping[str, Any]) -> float:

@@ -15,8 +15,11 @@ class DataLoss(HeadraceError):
     """Records are gone that were not read, and failOnDataLoss is true."""
 
 
-def report_loss(what: str, *, fail: bool) -> None:
+def report_loss(what: str, *, fail: bool, option: str = "failOnDataLoss") -> None:
     """Report a loss, described in one sentence without its full stop.
+
+    Args:
+        option: what the format calls the option that `fail` is of.
 
     Raises:
         DataLoss: when `fail` is set.
@@ -24,6 +27,6 @@ def report_loss(what: str, *, fail: bool) -> None:
     if fail:
         raise DataLoss(
             f"{what}; some records may have been missed. To go on without them, set the option "
-            "failOnDataLoss to false"
+            f"{option} to false"
         )
-    _LOG.warning("records_missed reason=%r failOnDataLoss=false", what)
+    _LOG.warning("records_missed reason=%r %s=false", what, option)

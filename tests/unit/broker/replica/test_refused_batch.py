@@ -28,36 +28,36 @@ def test_a_batch_behind_a_refused_one_is_refused_for_the_same_reason() -> None:
     refused = RefusedBatches()
     refused.note(batch(5), FULL)
 
-    assert refused.reason(batch(6), log(4)) == FULL
+    assert refused.take_reason(batch(6), log(4)) == FULL
 
 
 def test_the_refused_batch_itself_and_those_before_it_may_come_again() -> None:
     refused = RefusedBatches()
     refused.note(batch(5), FULL)
 
-    assert refused.reason(batch(5), log(4)) is None
-    assert refused.reason(batch(4), log(4)) is None
+    assert refused.take_reason(batch(5), log(4)) is None
+    assert refused.take_reason(batch(4), log(4)) is None
 
 
 def test_nothing_is_behind_a_batch_that_is_in_the_log_by_now() -> None:
     refused = RefusedBatches()
     refused.note(batch(5), FULL)
 
-    assert refused.reason(batch(7), log(4, 5)) is None
+    assert refused.take_reason(batch(7), log(4, 5)) is None
 
 
 def test_a_producer_that_is_not_known_begins_with_the_batch_that_was_refused() -> None:
     refused = RefusedBatches()
     refused.note(batch(0), FULL)
 
-    assert refused.reason(batch(1), log()) == FULL
+    assert refused.take_reason(batch(1), log()) == FULL
 
 
 def test_a_refusal_counts_for_what_can_be_under_way_and_not_for_ever() -> None:
     refused = RefusedBatches()
     refused.note(batch(5), FULL)
 
-    answers = [refused.reason(batch(sequence), log(4)) for sequence in (6, 7, 8, 9, 10)]
+    answers = [refused.take_reason(batch(sequence), log(4)) for sequence in (6, 7, 8, 9, 10)]
 
     assert answers == [FULL, FULL, FULL, FULL, None]
     assert len(refused) == 0
@@ -68,33 +68,33 @@ def test_a_later_refusal_counts_also_when_an_earlier_one_is_settled() -> None:
     refused.note(batch(5), FULL)
     refused.note(batch(9), ErrorCode.not_leader_or_follower)
 
-    assert refused.reason(batch(10), log(8)) == ErrorCode.not_leader_or_follower
+    assert refused.take_reason(batch(10), log(8)) == ErrorCode.not_leader_or_follower
 
 
 def test_another_epoch_begins_anew() -> None:
     refused = RefusedBatches()
     refused.note(batch(5), FULL)
-    assert refused.reason(batch(6, epoch=1), log(4)) is None
+    assert refused.take_reason(batch(6, epoch=1), log(4)) is None
 
     refused.note(batch(0, epoch=1), FULL)
 
-    assert refused.reason(batch(1, epoch=1), log(4)) == FULL
-    assert refused.reason(batch(6), log(4)) is None
+    assert refused.take_reason(batch(1, epoch=1), log(4)) == FULL
+    assert refused.take_reason(batch(6), log(4)) is None
 
 
 def test_a_fenced_producer_is_told_so() -> None:
     refused = RefusedBatches()
     refused.note(batch(5), FULL)
 
-    assert refused.reason(batch(6), log(0, epoch=1)) is None
+    assert refused.take_reason(batch(6), log(0, epoch=1)) is None
 
 
 def test_sequences_wrap() -> None:
     refused = RefusedBatches()
     refused.note(batch(2**31 - 1), FULL)
 
-    assert refused.reason(batch(0), log(2**31 - 2)) == FULL
-    assert refused.reason(batch(1), log(2**31 - 1)) is None
+    assert refused.take_reason(batch(0), log(2**31 - 2)) == FULL
+    assert refused.take_reason(batch(1), log(2**31 - 1)) is None
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_batch_that_will_not_be_sent_again_holds_up_none(code: ErrorCode) -> N
     refused = RefusedBatches()
     refused.note(batch(5), code)
 
-    assert refused.reason(batch(6), log(4)) is None
+    assert refused.take_reason(batch(6), log(4)) is None
 
 
 def test_the_refusals_of_the_last_producers_are_remembered() -> None:
@@ -112,7 +112,7 @@ def test_the_refusals_of_the_last_producers_are_remembered() -> None:
     for producer_id in (1, 2, 3):
         refused.note(batch(0, producer_id=producer_id), FULL)
 
-    behind = [refused.reason(batch(1, producer_id=each), log()) for each in (1, 2, 3)]
+    behind = [refused.take_reason(batch(1, producer_id=each), log()) for each in (1, 2, 3)]
 
     assert behind == [None, FULL, FULL]
 
@@ -128,10 +128,10 @@ def test_a_batch_without_a_producer_has_no_number() -> None:
 def test_what_is_in_the_log_by_now_is_forgotten() -> None:
     refused = RefusedBatches()
     refused.note(batch(5), FULL)
-    assert refused.reason(batch(6), log(4, 5)) is None
+    assert refused.take_reason(batch(6), log(4, 5)) is None
 
     assert len(refused) == 0
-    assert refused.reason(batch(9), log()) is None
+    assert refused.take_reason(batch(9), log()) is None
 
 
 def test_a_late_batch_of_an_earlier_epoch_takes_no_place() -> None:
@@ -139,10 +139,10 @@ def test_a_late_batch_of_an_earlier_epoch_takes_no_place() -> None:
     refused.note(batch(5, epoch=1), FULL)
     refused.note(batch(9), FULL)
 
-    assert refused.reason(batch(6, epoch=1), log(4, epoch=1)) == FULL
+    assert refused.take_reason(batch(6, epoch=1), log(4, epoch=1)) == FULL
 
 
-def test_ids_and_names_that_anyone_can_make_up_are_not_remembered() -> None:
+def test_unknown_ids_and_names_too_long_for_a_topic_are_not_remembered() -> None:
     refused = RefusedBatches()
     refused.note(batch(5), ErrorCode.unknown_topic_id)
     records = memoryview(sample_batch(b"v", producer_id=7, producer_epoch=0, sequence=5))

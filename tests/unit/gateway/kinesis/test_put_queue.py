@@ -5,6 +5,7 @@ import pytest
 from headrace.client.error import BrokerError, ClientError, ConnectionLost
 from headrace.client.write.batch_writer import WrittenBatch
 from headrace.client.write.producer_id import LAST_EPOCH, NO_IDENTITY, ProducerIdentity
+from headrace.gateway.kinesis.record.permit import PermitEnded
 from headrace.gateway.kinesis.record.put_queue import PAUSE_SECONDS, RETRY_SECONDS, PutQueue
 from headrace.gateway.kinesis.record.row import Row, ShardLog
 from headrace.model.ids import TopicPartition
@@ -173,6 +174,66 @@ def test_the_size_of_a_row_is_known_before_it_is_encoded(
     size_bytes = len(puts.take(0.0, NOW_MS)[ONE])
 
     assert size_bytes == row.batch_bytes <= row.size_bytes + 64
+
+
+class Permission:
+    """A permit that a test gives and ends."""
+
+    def __init__(self) -> None:
+        self.answer: bool | None = None
+
+    def __call__(self) -> bool | None:
+        return self.answer
+
+
+def test_rows_wait_for_their_permit_and_fail_when_it_ends_before_they_are_sent() -> None:
+    puts, permit = queue(), Permission()
+    free = puts.add(OTHER, [Row(b"k", b"free")])
+    [held] = puts.add(ONE, [Row(b"k", b"plain")], permit=permit)
+    [behind] = puts.add(ONE, [Row(b"k", b"encrypted")])
+
+    assert list(puts.take(0.0, NOW_MS)) == [OTHER]
+    assert puts.seconds_to_wait(0.0) is not None, "it is looked at again"
+    puts.finish(OTHER, WrittenBatch(0, -1), 0.0)
+    permit.answer = False
+    assert values(puts.take(0.0, NOW_MS)[ONE]) == [b"encrypted"]
+
+    assert isinstance(held.exception(0), PermitEnded)
+    assert free[0].done() and not behind.done()
+
+
+def test_a_permit_that_is_given_lets_rows_go_and_holds_back_those_behind() -> None:
+    puts, one, other = queue(), Permission(), Permission()
+    one.answer = True
+    puts.add(ONE, [Row(b"k", b"a")], permit=one)
+    puts.add(ONE, [Row(b"k", b"b")], permit=other)
+
+    assert values(puts.take(0.0, NOW_MS)[ONE]) == [b"a"]
+    assert puts.may_leave(ONE)
+    puts.finish(ONE, WrittenBatch(0, -1), 0.0)
+    assert puts.take(0.0, NOW_MS) == {}
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_a_batch_is_not_sent_again_after_its_permit_has_ended(is_sent: bool) -> None:
+    puts, permit = queue(), Permission()
+    permit.answer = True
+    [future] = puts.add(ONE, [Row(b"k", b"plain")], permit=permit)
+    puts.take(0.0, NOW_MS)
+    permit.answer = True if is_sent else None
+    assert puts.may_leave(ONE) is is_sent
+    puts.finish(ONE, ConnectionLost("cut"), 0.0)
+    [behind] = puts.add(ONE, [Row(b"k", b"encrypted")])
+
+    permit.answer = None
+    assert puts.take(1.0, NOW_MS) == {}
+    permit.answer = False
+    following = puts.take(2.0, NOW_MS)[ONE]
+
+    assert isinstance(future.exception(0), ClientError)
+    assert isinstance(future.exception(0), PermitEnded) is not is_sent
+    assert values(following) == [b"encrypted"] and not behind.done()
+    assert begins(following) == (7, 1, 0), "the sequence of the batch is spent"
 
 
 def test_a_batch_is_given_up_in_time() -> None:

@@ -73,7 +73,10 @@ def stream_of(ciphers: StreamCiphers, key_id: str = "alias/one") -> StreamState:
 
 
 def opened(ciphers: StreamCiphers, stream: StreamState, value: bytes) -> StoredRow:
-    [row] = ciphers.opened([StoredRow(0, 0, b"k", value)], lambda: stream, lambda: None)
+    found = ciphers.opened([StoredRow(0, 2000, b"k", value)], lambda: stream, lambda: True)
+    if found.refusal is not None:
+        raise found.refusal
+    [row] = found.rows
     return row
 
 
@@ -120,8 +123,52 @@ def test_a_key_that_the_view_lacks_is_looked_up_again() -> None:
     row = StoredRow(0, 0, b"k", cipher.encrypt(b"new", b"k"))
     views = [new_stream("clicks", 1, 1000)]
 
-    [found] = ciphers.opened([row], lambda: views[-1], lambda: views.append(stream))
+    def refresh() -> bool:
+        views.append(stream)
+        return True
+
+    [found] = ciphers.opened([row], lambda: views[-1], refresh).rows
     assert found.value == b"new"
+    with pytest.raises(ServiceError, match="confirmed in time"):
+        ciphers.opened([row], lambda: views[0], lambda: False)
+
+
+def forged(number: int) -> bytes:
+    return MAGIC + number.to_bytes(4, "big") + b"x" * 90
+
+
+def test_no_one_blocks_a_shard_with_a_key_that_is_out_of_use() -> None:
+    both = StreamCiphers(MASTER)
+    stream = both.started(stream_of(both), "two", 5_000)
+    key_gone = StreamCiphers({"two": MASTER["two"]})
+    refreshes: list[int] = []
+
+    def refresh() -> bool:
+        refreshes.append(1)
+        return True
+
+    late = stream.data_keys[0].retired_ms + 700_000  # type: ignore[operator]
+    rows = [StoredRow(at, late, b"k", forged(number)) for at, number in enumerate((1, 2, 0, 900))]
+
+    found = key_gone.opened(rows, lambda: stream, refresh)
+
+    assert (found.rows, found.refusal) == (rows, None), "they are records as they are"
+    assert not refreshes, "no gateway made such a key"
+
+
+def test_what_lies_before_a_record_whose_key_is_gone_is_returned() -> None:
+    both = StreamCiphers(MASTER)
+    first = stream_of(both)
+    stream = both.started(first, "two", 5_000)
+    one, two = both.encrypting(first), both.encrypting(stream)
+    assert one is not None and two is not None
+    values = [two.encrypt(b"new", b"k"), b"plain", one.encrypt(b"old", b"k"), b"behind"]
+    rows = [StoredRow(at, 5_000, b"k", value) for at, value in enumerate(values)]
+
+    found = StreamCiphers({"two": MASTER["two"]}).opened(rows, lambda: stream, lambda: True)
+
+    assert [row.value for row in found.rows] == [b"new", b"plain"]
+    assert found.refusal is not None and "Key alias/one is not known" in str(found.refusal)
 
 
 def test_the_number_of_keys_per_day_is_bounded() -> None:

@@ -12,6 +12,7 @@ from headrace.gateway.kinesis.store import stream_keeper
 from headrace.gateway.kinesis.store.stream_keeper import StreamKeeper, settle, topic_configs
 from headrace.gateway.kinesis.stream.reshard_plan import plan_split
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus, new_stream
+from headrace.gateway.kinesis.stream_cipher import StreamCiphers
 from headrace.testing.readiness import wait_until
 from headrace.wire.error_code import ErrorCode
 
@@ -114,6 +115,24 @@ def test_tags_that_are_set_meanwhile_do_not_put_off_a_reshard(
         store.change("clicks", lambda stream: stream.changed(tags={"at": str(clock[0])}))
         clock[0] += 0.25
         assert clock[0] < began + 3, "put off by tags"
+
+    assert settled[0] >= began + stream_keeper.CLOSING_SECONDS
+
+
+def test_a_stream_is_active_again_when_no_instance_can_write_plain_records(
+    keeper_of: Any, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled: list[float] = []
+    monkeypatch.setattr(stream_keeper, "settle", lambda *_: settled.append(clock[0]))
+    ciphers = StreamCiphers({"alias/one": b"1" * 32})
+    keeper = keeper_of(FakeStore(active()))
+    keeper.change("clicks", lambda stream: ciphers.started(stream, "alias/one", 2_000))
+    began = clock[0]
+
+    while not settled:
+        look(keeper)
+        clock[0] += 0.25
+        assert clock[0] < began + 3
 
     assert settled[0] >= began + stream_keeper.CLOSING_SECONDS
 

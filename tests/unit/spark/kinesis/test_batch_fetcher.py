@@ -6,8 +6,15 @@ from typing import Any
 import pytest
 
 from headrace.spark.kinesis.batch_fetcher import BatchFetcher, FetchedBatch
+from headrace.spark.kinesis.client import Page
 from headrace.spark.kinesis.option import KinesisSourceOptions, read_source_options
-from headrace.spark.kinesis.position import SHARD_END, after
+from headrace.spark.kinesis.position import (
+    SHARD_END,
+    TRIM_HORIZON,
+    StreamOffset,
+    after,
+    at_timestamp,
+)
 from headrace.spark.source.data_loss import DataLoss
 from testkit.simulation.kinesis_shards import KinesisShards
 
@@ -54,7 +61,7 @@ def test_a_batch_ends_after_the_last_record() -> None:
     batch = reader.next_batch(reader.initial())
 
     assert texts(batch) == ["a", "b", "c"]
-    assert batch.end == {FIRST: after("103")}
+    assert batch.end.shards == {FIRST: after("103")}
 
 
 def test_nothing_new_is_an_empty_batch_that_ends_where_it_begins() -> None:
@@ -65,16 +72,57 @@ def test_nothing_new_is_an_empty_batch_that_ends_where_it_begins() -> None:
     assert reader.next_batch(start) == FetchedBatch(start)
 
 
-def test_latest_reads_only_what_comes_later_also_without_its_iterator() -> None:
-    service = KinesisShards()
-    service.write(FIRST, "old")
+@pytest.mark.parametrize("idle_ms", [0, 100_000, 10_000_000])
+def test_latest_is_after_the_last_record_whatever_the_clock_says(idle_ms: int) -> None:
+    service = KinesisShards(most_per_page=2)
+    service.write(FIRST, "a", "b", "c")
+    service.now_ms += idle_ms
+    service.throttled = 1
     reader = fetcher(service, startingPosition="LATEST")
-    service.now_ms += 5_000
     start = reader.initial()
+    service.now_ms -= 60_000  # of another machine
     service.write(FIRST, "new")
 
+    assert start.shards == {FIRST: after("103")}
     assert texts(reader.next_batch(start)) == ["new"]
+    assert texts(fetcher(service).next_batch(start)) == ["new"], "after a crash"
+
+
+def test_latest_of_an_empty_shard_is_its_beginning() -> None:
+    service = KinesisShards()
+    left, right = service.split(FIRST)
+    start = fetcher(service, startingPosition="LATEST").initial()
+
+    assert start.shards == {FIRST: SHARD_END, left: TRIM_HORIZON, right: TRIM_HORIZON}
+
+
+def test_latest_of_a_long_shard_that_is_idle_is_a_time_since_which_it_has_nothing() -> None:
+    service = KinesisShards(most_per_page=1)
+    service.write(FIRST, *"abcdefgh")
+    service.now_ms = written = 10_000_000
+    start = fetcher(service, startingPosition="LATEST").initial()
+    service.write(FIRST, "new")
+
+    assert start.shards == {FIRST: at_timestamp(written - 600_000)}
+    assert len(service.requests) < 20, "not all of it was read"
     assert texts(fetcher(service).next_batch(start)) == ["new"]
+
+
+def test_latest_of_a_shard_that_is_written_faster_than_read_is_found() -> None:
+    service = KinesisShards(most_per_page=1)
+    service.write(FIRST, "a", "b")
+    fetch = service.get_records
+
+    def busy(iterator: str, limit: int) -> Page:
+        service.now_ms += 100
+        service.write(FIRST, "more", "more")
+        return fetch(iterator, limit)
+
+    service.get_records = busy  # type: ignore[method-assign]
+
+    fetcher(service, startingPosition="LATEST").initial()
+
+    assert len(service.requests) < 50
 
 
 def test_records_and_bytes_bound_a_batch() -> None:
@@ -147,7 +195,7 @@ def test_children_are_read_in_the_batch_after_the_end_of_their_parent() -> None:
     first = reader.next_batch(reader.initial())
     second = reader.next_batch(first.end)
 
-    assert first.end[FIRST] == SHARD_END
+    assert first.end.shards[FIRST] == SHARD_END
     assert (texts(first), texts(second)) == (["k:1"], ["k:2"])
 
 
@@ -160,6 +208,100 @@ def test_a_shard_that_retention_took_is_reported() -> None:
 
     with pytest.raises(DataLoss, match="shardId-000000000000 is gone"):
         reader.next_batch(start)
+
+
+@pytest.mark.parametrize("left", [["c"], []])
+def test_records_that_retention_took_while_the_query_was_down_are_reported(left: list[str]) -> None:
+    service = KinesisShards()
+    service.write(FIRST, "a")
+    reader = fetcher(service)
+    end = reader.next_batch(reader.initial()).end
+    service.write(FIRST, "b", *left)
+    service.trim(FIRST, 2)
+    service.empty_pages = 1
+
+    strict = fetcher(service, failOnDataLoss="true")
+    with pytest.raises(DataLoss, match=rf"{FIRST} has no record 101 any more"):
+        while True:
+            strict.next_batch(end)
+    lenient = fetcher(service)
+    assert texts(lenient.next_batch(end)) == left
+
+
+def test_a_query_that_was_down_and_lost_nothing_goes_on() -> None:
+    service = KinesisShards(most_per_page=1)
+    service.write(FIRST, "a", "b")
+    reader = fetcher(service)
+    end = reader.next_batch(reader.initial()).end
+    service.trim(FIRST, 1)
+    service.write(FIRST, "c", "d")
+    service.empty_pages = 1
+    service.throttled = 1
+
+    strict = fetcher(service, failOnDataLoss="true")
+    strict.next_batch(end)  # throttled
+    assert texts(strict.next_batch(end)) == ["c", "d"]
+
+
+def test_a_shard_that_is_idle_for_longer_than_its_retention_is_no_loss_to_a_running_query() -> None:
+    service = KinesisShards()
+    service.write(FIRST, "a")
+    reader = fetcher(service, failOnDataLoss="true")
+    end = reader.next_batch(reader.initial()).end
+    service.trim(FIRST, 1)
+    service.forgets_iterators = True
+
+    assert texts(reader.next_batch(end)) == []
+
+
+def test_a_stream_that_was_created_again_is_read_from_its_first_record() -> None:
+    service = KinesisShards()
+    service.write(FIRST, "old")
+    service.split(FIRST)
+    reader = fetcher(service)
+    end = reader.next_batch(reader.next_batch(reader.initial()).end).end
+    service.create_again()
+    service.write(FIRST, "new")
+
+    for following in (reader, fetcher(service)):  # a query that runs, and one that was down
+        batch = following.next_batch(end)
+        assert texts(batch) == ["new"]
+        assert batch.end == StreamOffset(service.creation, {FIRST: after("102")})
+        assert texts(following.next_batch(batch.end)) == []
+
+
+def test_a_stream_that_was_created_again_fails_a_query_that_must_lose_nothing() -> None:
+    service = KinesisShards()
+    service.split(FIRST)
+    reader = fetcher(service, failOnDataLoss="true")
+    end = reader.next_batch(reader.initial()).end
+    service.create_again()
+
+    with pytest.raises(DataLoss, match=r"clicks: .* created again.*kinesis\.failOnDataLoss"):
+        fetcher(service, failOnDataLoss="true").next_batch(end)
+
+
+def test_an_offset_of_before_streams_were_told_apart_is_taken_as_it_is() -> None:
+    service = KinesisShards()
+    service.write(FIRST, "a", "b")
+    reader = fetcher(service, failOnDataLoss="true")
+
+    batch = reader.next_batch(StreamOffset(None, {FIRST: after("101")}))
+
+    assert texts(batch) == ["b"]
+    assert batch.end == StreamOffset(service.creation, {FIRST: after("102")})
+
+
+def test_an_unchanged_stream_is_described_once_a_minute() -> None:
+    service = KinesisShards()
+    time = Time()
+    reader = fetcher(service, time)
+    position = reader.initial()
+    for _ in range(100):
+        time.sleep(1)
+        position = reader.next_batch(position).end
+
+    assert service.requests.count("describe") == 2
 
 
 def test_available_now_ends_with_what_is_there_and_follows_a_split() -> None:

@@ -1,5 +1,6 @@
 """Requests that fail for a while are retried; errors say what the service said."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from headrace.spark.kinesis.client import KinesisClient, KinesisFault
 from headrace.spark.kinesis.option import read_sink_options
+from headrace.spark.kinesis.position import TRIM_HORIZON
 from headrace.spark.kinesis.shard_graph import Shard
 
 CONNECTION = read_sink_options(
@@ -47,24 +49,31 @@ def test_limits_lost_connections_and_faults_of_the_service_are_retried() -> None
     answer = {"ShardIterator": "it"}
 
     for first in (refused("LimitExceededException"), refused("InternalFailure", 500), lost):
-        assert client(first, first, answer).shard_iterator("s", None) == "it"
+        assert client(first, first, answer).shard_iterator("s", TRIM_HORIZON) == "it"
 
 
 def test_retries_end() -> None:
     with pytest.raises(KinesisFault, match="clicks: get_shard_iterator: LimitExceeded") as error:
-        client(*[refused("LimitExceededException")] * 3).shard_iterator("s", None)
+        client(*[refused("LimitExceededException")] * 3).shard_iterator("s", TRIM_HORIZON)
     assert error.value.is_throttling
 
 
 def test_a_refusal_is_not_retried() -> None:
     with pytest.raises(KinesisFault, match="AccessDeniedException: said so"):
-        client(refused("AccessDeniedException"), {}).shard_iterator("s", None)
+        client(refused("AccessDeniedException"), {}).shard_iterator("s", TRIM_HORIZON)
 
 
 def test_a_throttled_read_is_reported_at_once() -> None:
     with pytest.raises(KinesisFault) as error:
         client(refused("ProvisionedThroughputExceededException"), {}).get_records("it", 1)
     assert error.value.is_throttling
+
+
+def test_the_creation_of_a_stream_has_milliseconds() -> None:
+    moment = datetime.fromtimestamp(1_794_826_800.0045, UTC).astimezone()
+    summary = {"StreamDescriptionSummary": {"StreamCreationTimestamp": moment}}
+
+    assert client(summary).created() == "2026-11-16T11:00:00.004Z"
 
 
 def test_all_pages_of_shards_are_listed() -> None:
@@ -77,5 +86,5 @@ def test_all_pages_of_shards_are_listed() -> None:
         {"Shards": [closed], "NextToken": "more", "ResponseMetadata": date}, {"Shards": [child]}
     ).list_shards()
 
-    assert shards == [Shard("a", (), False), Shard("b", ("a",), True)]
+    assert shards == [Shard("a", (), False, "1"), Shard("b", ("a",), True, "1")]
     assert now_ms == 1_794_826_800_000

@@ -10,6 +10,7 @@ import pytest
 from headrace.spark.kinesis.client import Backoff, Page
 from headrace.spark.kinesis.position import TRIM_HORIZON, Position, after
 from headrace.spark.kinesis.task import KinesisTask, RangePartition, ShardPartition
+from headrace.spark.source.data_loss import DataLoss
 
 
 def record(number: int, ms: int = 0) -> dict[str, Any]:
@@ -26,7 +27,7 @@ class Shard:
     pages: Sequence[Sequence[dict[str, Any]]]
     fetches: int = field(default=0)
 
-    def shard_iterator(self, shard: str, position: Position | None) -> str:
+    def shard_iterator(self, shard: str, position: Position, *, with_last: bool = False) -> str:
         return "0"
 
     def get_records(self, iterator: str, limit: int) -> Page:
@@ -70,6 +71,19 @@ def test_a_shard_to_which_more_and_more_is_written_comes_to_an_end(task: Kinesis
     shard = Shard([[record(1)], [record(2, ms=2_000)], [record(3, ms=2_000)], []])
     read = task._shard(ShardPartition("s", TRIM_HORIZON, until_ms=1_000), shard)
     assert numbers(read) == [1]
+
+
+def test_a_range_whose_beginning_has_gone_is_a_loss(task: KinesisTask) -> None:
+    shard = Shard([[record(3), record(4)], []])
+    partition = RangePartition("s", after("1"), after("4"))
+    with pytest.raises(DataLoss, match=r"clicks: s has no record 1 any more.* retention"):
+        list(task._range(partition, shard))
+
+
+def test_a_range_begins_after_the_record_that_was_read(task: KinesisTask) -> None:
+    shard = Shard([[record(1), record(3)], [record(4), record(5)], []])
+    partition = RangePartition("s", after("1"), after("4"))
+    assert numbers(task._range(partition, shard)) == [3, 4]
 
 
 def test_a_range_whose_end_has_gone_is_a_loss_and_no_wait_for_ever(task: KinesisTask) -> None:

@@ -12,8 +12,10 @@ def start_encryption(service: KinesisService, request: Request) -> Response:
 
     def step(stream: StreamState) -> StreamState:
         check_active(stream, service.account.id)
-        stream = service.used(stream, "StartStreamEncryption")
-        return service.ciphers.started(stream, request["KeyId"], service.now_ms())
+        started = service.ciphers.started(stream, request["KeyId"], service.now_ms())
+        if started is stream:
+            return stream  # encrypted with this key already
+        return service.used(started, "StartStreamEncryption")
 
     service.change(request, step)
     return {}

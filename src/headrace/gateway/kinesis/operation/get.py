@@ -7,6 +7,7 @@ from typing import Any, Final
 from headrace.client.error import ClientError
 from headrace.client.read.offset_lookup import LATEST
 from headrace.gateway.kinesis.error import (
+    ServiceError,
     cluster_failure,
     invalid_argument,
     not_found,
@@ -149,7 +150,7 @@ def get_records(service: KinesisService, request: Request) -> Steps:
 
 
 class ShardRead:
-    """What was read of a shard, according to a view that is fresh enough."""
+    """What was read of a shard, according to a view that is fresh enough: no row behind its end."""
 
     __slots__ = ("at_end", "behind_ms", "next_offset", "rows", "shard")
 
@@ -157,7 +158,7 @@ class ShardRead:
         self, shard: Shard, rows: list[StoredRow], next_offset: int, end: int, now_ms: int
     ) -> None:
         self.shard = shard
-        self.rows = [row for row in rows if shard.last is None or row.offset < shard.last]
+        self.rows = rows
         self.next_offset = next_offset if shard.last is None else min(next_offset, shard.last)
         self.at_end = shard.last is not None and self.next_offset >= shard.last
         caught_up = self.at_end or next_offset >= end
@@ -220,11 +221,33 @@ def _read_rows(
 def _opened(
     service: KinesisService, stream: StreamState, shard: Shard, read: ReadRows
 ) -> ShardRead:
-    """Return what was read, decrypted if need be, and count it."""
-    rows = service.opened(stream, read.rows)
-    found = ShardRead(shard, rows, read.next_offset, read.end, service.now_ms())
+    """Return what was read, decrypted if need be, and count it.
+
+    Raises:
+        ServiceError: the first record cannot be decrypted. One behind others ends what is returned.
+    """
+    rows = [row for row in read.rows if shard.last is None or row.offset < shard.last]
+    opened = service.opened(stream, rows)
+    next_offset = read.next_offset
+    if opened.refusal is not None:
+        sealed = rows[len(opened.rows)]
+        if not opened.rows:
+            raise _sealed(shard, sealed, opened.refusal)
+        next_offset = sealed.offset
+    found = ShardRead(shard, opened.rows, next_offset, read.end, service.now_ms())
     _count(service, stream, found)
     return found
+
+
+def _sealed(shard: Shard, row: StoredRow, refusal: ServiceError) -> ServiceError:
+    """Return the error of a record whose key is lacking, which says how to read on."""
+    number = shard.sequence_number(row.offset, row.time_ms)
+    return ServiceError(
+        refusal.code,
+        f"Record {number} of {shard.id} cannot be decrypted: {refusal.message} To read on without "
+        "it, begin AFTER_SEQUENCE_NUMBER with its number.",
+        refusal.status,
+    )
 
 
 def _count(service: KinesisService, stream: StreamState, read: ShardRead) -> None:

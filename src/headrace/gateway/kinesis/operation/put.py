@@ -4,7 +4,8 @@ Rule 1: a record is acknowledged only when a fresh view of the streams says that
 shard's end (`StreamStore.vouched_shard`). A record behind the end is put again, into the child.
 Rule 2: a malformed record fails the whole request. What a shard's limits or a broker refuse fails
 alone, in PutRecords.
-Rule 3: the records of one request are all encrypted, or all plain, as the stream was when it came.
+Rule 3: a record is sent in plain text only while a fresh view says that its stream is not
+encrypted. One that waited for too long is encrypted then (decision 0033).
 """
 
 import random
@@ -16,6 +17,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from headrace.client.error import BrokerError, ClientError
+from headrace.gateway.kinesis.encryption.record_cipher import RecordCipher
 from headrace.gateway.kinesis.error import (
     ServiceError,
     cluster_failure,
@@ -25,10 +27,13 @@ from headrace.gateway.kinesis.error import (
     validation,
 )
 from headrace.gateway.kinesis.operation.dry_run import refuse_dry_run
+from headrace.gateway.kinesis.record.permit import Permit, PermitEnded
 from headrace.gateway.kinesis.record.placed_rows import PlacedRows
+from headrace.gateway.kinesis.record.put_queue import RETRY_SECONDS
 from headrace.gateway.kinesis.record.row import Row, ShardLog
 from headrace.gateway.kinesis.service import KinesisService, Request, Steps
 from headrace.gateway.kinesis.store.lease import lease_clock
+from headrace.gateway.kinesis.store.stream_store import VOUCH_SECONDS, not_vouched
 from headrace.gateway.kinesis.stream.hash_key import LARGEST, hash_key
 from headrace.gateway.kinesis.stream.shard import Shard
 from headrace.gateway.kinesis.stream.stream_state import Distribution, StreamMode, StreamState
@@ -57,7 +62,7 @@ def put_record(service: KinesisService, request: Request) -> Steps:
     stream = service.served_stream(request)
     put = _checked(request, stream)
     refuse_dry_run(request)
-    yield from _put(service, stream, [put])
+    stream = yield from _put(service, stream, [put])
     if put.error is not None:
         raise put.error
     return {**_placed_fields(put), "EncryptionType": _encryption_type(stream)}
@@ -69,7 +74,7 @@ def put_records(service: KinesisService, request: Request) -> Steps:
     if sum(len(put.row.value) + len(put.row.key or b"") for put in puts) > _MOST_BYTES:
         raise invalid_argument("Records size exceeds 10 MB limit")
     refuse_dry_run(request)
-    yield from _put(service, stream, puts)
+    stream = yield from _put(service, stream, puts)
     return {
         "FailedRecordCount": sum(put.error is not None for put in puts),
         "Records": [_result(put) for put in puts],
@@ -130,21 +135,33 @@ def _result(put: _Put) -> dict[str, Any]:
 
 def _put(
     service: KinesisService, stream: StreamState, puts: list[_Put]
-) -> Generator[Wait, None, None]:
-    """Put records until each is before its shard's end, or has an error."""
+) -> Generator[Wait, None, StreamState]:
+    """Put records until each is before its shard's end, or has an error.
+
+    Returns:
+        The stream as the last of them were put.
+
+    Raises:
+        ServiceError: this gateway lacks the stream's key, and nothing is put.
+    """
     cipher = service.ciphers.encrypting(stream)
     _apply_limits(service, stream, puts)
     left = [put for put in puts if put.error is None]
-    if cipher is not None:
-        for put in left:
-            put.row = put.row._replace(value=cipher.encrypt(put.row.value, put.row.key))
     for _ in range(_MOST_TRIES):
         if not left:
-            return
-        left = yield from _put_once(service, stream, left)
-        stream = stream if stream.plain else service.store.streams.get(stream.name, stream)
+            return stream
+        left = yield from _put_once(service, stream, cipher, left)
+        if left and not stream.plain:
+            try:
+                stream = service.served_stream({"StreamName": stream.name})
+                cipher = service.ciphers.encrypting(stream)
+            except ServiceError as error:
+                for put in left:
+                    put.error = error
+                return stream
     for put in left:
         put.error = internal_failure("The shards of the stream change too fast.")
+    return stream
 
 
 def _apply_limits(service: KinesisService, stream: StreamState, puts: list[_Put]) -> None:
@@ -162,10 +179,11 @@ def _apply_limits(service: KinesisService, stream: StreamState, puts: list[_Put]
 
 
 def _put_once(
-    service: KinesisService, stream: StreamState, puts: list[_Put]
+    service: KinesisService, stream: StreamState, cipher: RecordCipher | None, puts: list[_Put]
 ) -> Generator[Wait, None, list[_Put]]:
-    """Put records into the shards of this state; return those that came behind an end."""
+    """Put records into the shards of this state; return those that are to be put again."""
     service.store.prepare_to_vouch()
+    permit = None if cipher is not None or stream.plain else _plain_permit(service, stream)
     by_shard: dict[int, list[_Put]] = {}
     for put in puts:
         by_shard.setdefault(stream.shard_for(put.key).number, []).append(put)
@@ -179,8 +197,8 @@ def _put_once(
             again += group
             continue
         try:
-            rows = [put.row for put in group]
-            futures = service.writer.put(_log(stream, shard), rows, stream.most_batch_bytes)
+            rows, most_bytes = [_row(put, cipher) for put in group], stream.most_batch_bytes
+            futures = service.writer.put(_log(stream, shard), rows, most_bytes, permit)
         except ClientError as error:
             _fail(group, error)
             continue
@@ -191,6 +209,23 @@ def _put_once(
     for shard, group, futures in sent:
         again += yield from _confirm(service, stream, shard, group, futures)
     return again
+
+
+def _row(put: _Put, cipher: RecordCipher | None) -> Row:
+    if cipher is None:
+        return put.row
+    return put.row._replace(value=cipher.encrypt(put.row.value, put.row.key))
+
+
+def _plain_permit(service: KinesisService, stream: StreamState) -> Permit:
+    """Return a permit that lasts as long as a fresh view says that the stream is not encrypted."""
+    deadline = lease_clock() + RETRY_SECONDS + VOUCH_SECONDS
+
+    def permit() -> bool | None:
+        found = service.store.may_be_plain(stream)
+        return False if found is None and lease_clock() > deadline else found
+
+    return permit
 
 
 def _log(stream: StreamState, shard: Shard) -> ShardLog:
@@ -221,26 +256,34 @@ def _confirm(
     group: list[_Put],
     futures: "list[Future[PlacedRows]]",
 ) -> Generator[Wait, None, list[_Put]]:
-    """Note where records went; return those that lie behind their shard's end."""
+    """Note where records went; return those that lie behind their shard's end, or were not sent.
+
+    A record is not sent in plain text if the stream is encrypted by now.
+    """
     first_of: dict[int, int] = {}
     placed: list[tuple[_Put, int, int]] = []
+    again: list[_Put] = []
     for at, (put, future) in enumerate(zip(group, futures, strict=True)):
         index = at - first_of.setdefault(id(future), at)
         try:
             offset, time_ms = future.result(0).place(index)
+        except PermitEnded:
+            if service.store.may_be_plain(stream) is None:
+                put.error = not_vouched()
+            else:
+                again.append(put)
         except (ClientError, TimeoutError) as error:
             _fail([put], error)
         else:
             placed.append((put, offset, time_ms))
     if not placed:
-        return []
+        return again
     try:
         known = yield from service.store.vouching(stream, shard.number, lease_clock())
     except ServiceError as error:
         for put, _, _ in placed:
             put.error = error
-        return []
-    again = []
+        return again
     written: list[tuple[int, int]] = []
     for put, offset, time_ms in placed:
         if known.last is None or offset < known.last:

@@ -12,6 +12,9 @@ broker: other partitions notice nothing, and the old batch is refused if it come
 behind it fails as well: no put may wait longer than the request that holds its bytes.
 Rule 4: a batch that is too large for its topic is divided. One row that is too large by itself
 fails alone: what waits behind it is not at fault.
+Rule 5: rows may have a permit, which is asked for whenever they are about to be sent, again too.
+They wait while it is not known. When it has ended they fail: with `PermitEnded` if they were never
+sent.
 """
 
 from collections import deque
@@ -26,6 +29,7 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.retry import STALE_LEADER
 from headrace.client.write.batch_writer import WrittenBatch
 from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
+from headrace.gateway.kinesis.record.permit import Permit, PermitEnded, verdict
 from headrace.gateway.kinesis.record.placed_rows import PlacedRows, PlacingRows
 from headrace.gateway.kinesis.record.row import EXPLICIT_HASH_KEY, Row, ShardLog
 from headrace.records.column import HEADERS
@@ -36,6 +40,9 @@ RETRY_SECONDS: Final = 30.0
 """How long a batch is sent again before its puts fail; boto3 waits for a minute by default."""
 
 PAUSE_SECONDS: Final = 0.1
+_HELD_SECONDS: Final = 0.5
+"""How often at least a permit is asked for; its owner also says when it may have changed."""
+
 _BATCH_BYTES: Final = 900_000
 """Below Kafka's default of max.message.bytes. A larger record has a batch of its own."""
 
@@ -64,6 +71,7 @@ class _Job:
     placing: PlacingRows
     start: int
     most_bytes: int
+    permit: Permit | None = None
 
     def finish(self, outcome: PlacedRows | ClientError) -> None:
         self.placing.finish(self.start, len(self.rows), outcome)
@@ -83,7 +91,11 @@ class _LearnedLimit(NamedTuple):
 
 @dataclass(slots=True)
 class _Sending:
-    """One batch of one partition, from its first try to its outcome."""
+    """One batch of one partition, from its first try to its outcome.
+
+    Attributes:
+        is_sent: whether a broker may have it.
+    """
 
     jobs: list[_Job]
     batch: memoryview
@@ -91,6 +103,11 @@ class _Sending:
     deadline: float
     not_before: float
     on_way: bool = True
+    is_sent: bool = False
+
+    @property
+    def verdict(self) -> bool | None:
+        return verdict(job.permit for job in self.jobs)
 
 
 class PutQueue:
@@ -109,6 +126,7 @@ class PutQueue:
         self._is_identified = False
         self._places: dict[ShardLog, _Place] = {}
         self._limits: dict[str, _LearnedLimit] = {}
+        self._is_held = False
 
     @property
     def is_empty(self) -> bool:
@@ -120,18 +138,23 @@ class PutQueue:
         return not self._is_identified
 
     def add(
-        self, partition: ShardLog, rows: Sequence[Row], most_bytes: int | None = None
+        self,
+        partition: ShardLog,
+        rows: Sequence[Row],
+        most_bytes: int | None = None,
+        permit: Permit | None = None,
     ) -> "list[Future[PlacedRows]]":
         """Add rows; return one future per row. Consecutive rows share a future.
 
         Args:
             most_bytes: of a batch of this topic, if it is known.
+            permit: without it they may always be sent.
         """
         futures: list[Future[PlacedRows]] = []
         most_bytes = _BATCH_BYTES if most_bytes is None else min(most_bytes, _BATCH_BYTES)
         for piece, size, _ in _pieces(rows, most_bytes):
             placing = PlacingRows(len(piece))
-            job = _Job(piece, size, placing, 0, most_bytes)
+            job = _Job(piece, size, placing, 0, most_bytes, permit)
             futures += [placing.placed] * len(piece)
             self._waiting.setdefault(partition, deque()).append(job)
         return futures
@@ -148,8 +171,10 @@ class PutQueue:
         return again + [log for log in self._waiting if log not in self._sending]
 
     def seconds_to_wait(self, now: float) -> float | None:
-        """Return when the next pause ends; None if there is none that has not ended yet."""
+        """Return when to look again; None if nothing is to be sent later."""
         pauses = [each.not_before - now for each in self._sending.values() if not each.on_way]
+        if self._is_held:
+            pauses.append(_HELD_SECONDS)
         return min((pause for pause in pauses if pause > 0), default=None)
 
     def take(
@@ -161,15 +186,18 @@ class PutQueue:
             may_go: whether a batch of this partition can be sent now.
         """
         taken: dict[ShardLog, memoryview] = {}
-        for log, each in self._sending.items():
-            if not each.on_way and each.not_before <= now and may_go(log):
+        self._is_held = False
+        for log, each in list(self._sending.items()):
+            if each.on_way or each.not_before > now or not may_go(log):
+                continue
+            if self._permits_again(log, each):
                 each.on_way = True
                 taken[log] = each.batch
         total = sum(map(len, taken.values()))
         for log in list(self._waiting):
-            if total >= _ROUND_BYTES:
+            if total >= _ROUND_BYTES or self.needs_identity:
                 break
-            if log in self._sending or not may_go(log):
+            if log in self._sending or not may_go(log) or not self._permits_next(log):
                 continue
             jobs = self._take_jobs(log, now)
             batch = self._encode(log, jobs, now_ms)
@@ -204,6 +232,14 @@ class PutQueue:
             for job in (*sending.jobs, *self._waiting.pop(partition, ())):
                 job.finish(outcome)
 
+    def may_leave(self, partition: ShardLog) -> bool:
+        """Return whether a batch that `take` returned may still be sent, and note that it is."""
+        sending = self._sending.get(partition)
+        if sending is None or sending.verdict is not True:
+            return False
+        sending.is_sent = True
+        return True
+
     def fail_all(self, error: ClientError) -> None:
         """Give up everything."""
         jobs = [job for queue in self._waiting.values() for job in queue]
@@ -213,6 +249,30 @@ class PutQueue:
         self._is_identified = False  # batches may be on their way
         for job in jobs:
             job.finish(error)
+
+    def _permits_again(self, partition: ShardLog, sending: _Sending) -> bool:
+        """Return whether a batch may be sent again; give it up if it never may."""
+        found = sending.verdict
+        self._is_held |= found is None
+        if found is False:
+            del self._sending[partition]
+            self._begin_epoch(partition)
+            unknown = ClientError("the permit of a batch ended while it was to be sent again")
+            for job in sending.jobs:
+                job.finish(unknown if sending.is_sent else PermitEnded())
+        return found is True
+
+    def _permits_next(self, partition: ShardLog) -> bool:
+        """Return whether the next rows may be sent; give up those that never may."""
+        queue = self._waiting[partition]
+        while queue:
+            found = verdict([queue[0].permit])
+            if found is not False:
+                self._is_held |= found is None
+                return found is True
+            queue.popleft().finish(PermitEnded())
+        del self._waiting[partition]
+        return False
 
     def _begin_epoch(self, partition: ShardLog) -> None:
         """Begin again at sequence 0 of the next epoch; with a new producer id after the last."""
@@ -253,7 +313,7 @@ class PutQueue:
             queue.extendleft(reversed(_divided(queue.popleft(), limit)))
         jobs = [queue.popleft()]
         size = jobs[0].size_bytes
-        while queue and size + queue[0].size_bytes <= limit:
+        while queue and size + queue[0].size_bytes <= limit and verdict([queue[0].permit]):
             jobs.append(queue.popleft())
             size += jobs[-1].size_bytes
         if queue:
@@ -299,7 +359,7 @@ def _headers(row: Row) -> list[dict[str, object]]:
 
 def _divided(job: _Job, most_bytes: int) -> list[_Job]:
     return [
-        _Job(piece, size, job.placing, job.start + start, job.most_bytes)
+        _Job(piece, size, job.placing, job.start + start, job.most_bytes, job.permit)
         for piece, size, start in _pieces(job.rows, most_bytes)
     ]
 

@@ -7,6 +7,8 @@ holds up its own partitions only.
 Rule 1: one thread hands out batches and never waits for the network. Requests, and questions who
 leads, run in `_THREADS` others.
 Rule 2: each leader has its own connections, used by one thread at a time.
+Rule 3: permits of rows are asked for once more when a connection is there, right before the
+request: to open one may take seconds.
 """
 
 import threading
@@ -28,6 +30,7 @@ from headrace.client.settings import ClientSettings
 from headrace.client.write.batch_writer import BatchWriter, WrittenBatch
 from headrace.client.write.producer_id import NO_IDENTITY
 from headrace.gateway.kinesis.record.leader_table import LeaderTable
+from headrace.gateway.kinesis.record.permit import Permit
 from headrace.gateway.kinesis.record.placed_rows import PlacedRows
 from headrace.gateway.kinesis.record.put_queue import PAUSE_SECONDS, RETRY_SECONDS, PutQueue
 from headrace.gateway.kinesis.record.row import Row, ShardLog
@@ -78,17 +81,28 @@ class ShardWriter:
         for each in self._pools.values():
             each.close()
 
+    def wake(self) -> None:
+        """Ask for the permits of rows that wait again."""
+        with self._ready:
+            self._ready.notify()
+
     def put(
-        self, shard: ShardLog, rows: Sequence[Row], most_bytes: int | None = None
+        self,
+        shard: ShardLog,
+        rows: Sequence[Row],
+        most_bytes: int | None = None,
+        permit: Permit | None = None,
     ) -> "list[Future[PlacedRows]]":
         """Write rows to a partition.
 
         Args:
             most_bytes: of a batch of the topic, if it is known.
+            permit: says whether they may be written as they are; asked in other threads, it must
+                neither wait nor raise.
 
         Returns:
-            One future per row. It, or the row's place in its result, fails with a `ClientError`;
-            the row may be written then.
+            One future per row. It, or the row's place in its result, fails with `PermitEnded` if
+            the row was not and may not be written, and with another `ClientError` if it may be.
 
         Raises:
             ConnectionLost: the gateway is stopping.
@@ -96,7 +110,7 @@ class ShardWriter:
         with self._ready:
             if self._stopping:
                 raise ConnectionLost("the gateway is stopping")
-            futures = self._queue.add(shard, rows, most_bytes)
+            futures = self._queue.add(shard, rows, most_bytes, permit)
             self._ready.notify()
         return futures
 
@@ -197,11 +211,18 @@ class ShardWriter:
         ids: dict[str, UUID] = {
             each.partition.topic: each.topic_id for each in batches if each.topic_id is not None
         }
-        by_partition = {each.partition: batch for each, batch in batches.items()}
-        named = len(ids) == len({each.topic for each in by_partition})
-        found = BatchWriter(pool).write_to(pool.node(leader), by_partition, ids if named else {})
-        missing = BrokerError(ErrorCode.unknown_server_error)
-        return {each: found.get(each.partition, missing) for each in batches}
+        connection = pool.node(leader)
+        with self._ready:
+            leaving = {each: batches[each] for each in batches if self._queue.may_leave(each)}
+        outcomes: dict[ShardLog, WrittenBatch | ClientError] = {}
+        if leaving:
+            by_partition = {each.partition: batch for each, batch in leaving.items()}
+            named = len(ids) == len({each.partition.topic for each in batches})
+            found = BatchWriter(pool).write_to(connection, by_partition, ids if named else {})
+            missing = BrokerError(ErrorCode.unknown_server_error)
+            outcomes |= {each: found.get(each.partition, missing) for each in leaving}
+        held = ClientError("the batch waits for a permit")
+        return {**dict.fromkeys(batches, held), **outcomes}
 
     def _identify(self) -> None:
         """Obtain a producer id. If no broker gives one in time, every put fails."""

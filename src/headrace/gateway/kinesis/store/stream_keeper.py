@@ -8,6 +8,7 @@ comes late may find a new stream of the same name: topics are changed and delete
 |---|---|---|
 | CREATING | create the topic | ACTIVE |
 | UPDATING, reshard | wait for leases, add partitions, find where closing shards end | ACTIVE |
+| UPDATING, encryption | wait for leases | ACTIVE |
 | UPDATING | write retention and record size to the topic's configuration | ACTIVE |
 | DELETING | delete the topic | no record |
 
@@ -117,7 +118,8 @@ class StreamKeeper:
                 self._workers.submit(self._settle, stream, seen)
 
     def _due(self, stream: StreamState, seen: float) -> float:
-        wait = CLOSING_SECONDS if stream.pending is not None else 0.0
+        waits = stream.pending is not None or stream.awaits_leases
+        wait = CLOSING_SECONDS if waits else 0.0
         if _work(stream) not in self._own:
             wait += _OTHERS_SECONDS
         failure = self._failed.get(_work(stream))
@@ -187,7 +189,7 @@ def _step(stream: StreamState, finish: Finish) -> Step:
 
 
 def settle(pool: ConnectionPool, store: StreamStore, stream: StreamState) -> None:
-    """Finish one change. A reshard must have been visible for `CLOSING_SECONDS`.
+    """Finish one change. A reshard and a new key must have been visible for `CLOSING_SECONDS`.
 
     Raises:
         ClientError, ServiceError: it did not work now, and is to be tried again.
@@ -271,7 +273,7 @@ def _configure(pool: ConnectionPool, stream: StreamState) -> Finish:
     ]
     outcome = Admin(pool).alter_configs(ConfigResourceType.TOPIC, {stream.name: changes})
     _raise_unless(outcome[stream.name])
-    return lambda known: known.changed(status=StreamStatus.ACTIVE)
+    return lambda known: known.changed(status=StreamStatus.ACTIVE, awaits_leases=False)
 
 
 def _reshard(pool: ConnectionPool, stream: StreamState) -> Finish:

@@ -165,6 +165,20 @@ class StreamStore:
         """Have the view confirmed while a put or a read is under way, which will need it."""
         self.tail.want(lease_clock() - RENEW_SECONDS)
 
+    def may_be_plain(self, stream: StreamState) -> bool | None:
+        """Return whether records of a stream may be written in plain text at this moment.
+
+        Returns:
+            None while the view is not fresh enough to say so: ask again when it has changed.
+        """
+        self.prepare_to_vouch()
+        confirmed_at = self.tail.confirmed_at
+        known = self.streams.get(stream.name)
+        is_same = known is not None and known.created_ms == stream.created_ms
+        if known is None or not is_same or known.data_key is not None:
+            return False
+        return True if lease_clock() < confirmed_at + LEASE_SECONDS else None
+
     def vouch(self, stream: StreamState, number: int, at: float) -> Shard | None:
         """Return a shard as it was at a moment, or later, according to a fresh view.
 

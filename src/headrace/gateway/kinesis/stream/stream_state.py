@@ -8,6 +8,8 @@ Rule 2: the shards of a stream differ in number and, unless they have none, in p
 Rule 3: a reshard takes two changes. The first announces it (`pending`); instances stop putting into
 the shards that close. The second closes them where their partitions end, and opens the new ones.
 Decision 0033 says why nothing is lost in between.
+Rule 4: new records are encrypted as soon as there is a data key. The status says so (ACTIVE) only
+when no instance can still write plain ones.
 """
 
 from bisect import bisect_right
@@ -103,6 +105,7 @@ class StreamState:
 
     Attributes:
         warm_mibps: what an on-demand stream must always be able to take, in MiB per second.
+        awaits_leases: encryption has begun, and others may not have heard of it.
         begun: the revision that began what is left to do; changes of tags leave it as it is.
         uses: when operations with a limit per day were used (`daily_limit`).
         topic_id: of its topic, in hex digits; empty until that is created.
@@ -125,6 +128,7 @@ class StreamState:
     consumers: tuple[Consumer, ...] = ()
     metrics: tuple[str, ...] = ()
     data_keys: tuple[DataKey, ...] = ()
+    awaits_leases: bool = False
     policy: str = ""
     uses: Uses = field(default_factory=dict)
     revision: int = 1
@@ -251,6 +255,7 @@ class StreamState:
             "metrics": list(self.metrics),
             "policy": self.policy,
             "data_keys": [each.as_json() for each in self.data_keys],
+            "awaits_leases": self.awaits_leases,
             "uses": {name: list(times) for name, times in self.uses.items()},
             "revision": self.revision,
             "begun": self.begun,
@@ -286,6 +291,7 @@ class StreamState:
             tags=raw["tags"],
             consumers=tuple(Consumer(**each) for each in raw["consumers"]),
             data_keys=tuple(map(DataKey.from_json, raw.get("data_keys", ()))),
+            awaits_leases=bool(raw.get("awaits_leases")),
             metrics=tuple(raw.get("metrics", ())),
             policy=raw.get("policy", ""),
             uses={str(key): tuple(map(int, each)) for key, each in raw.get("uses", {}).items()},

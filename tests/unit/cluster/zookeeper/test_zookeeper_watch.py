@@ -1,0 +1,123 @@
+"""When a broker that is cut off from ZooKeeper knows it, whatever else its watch has to do."""
+
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kazoo.client import KazooState
+from kazoo.handlers.threading import KazooTimeoutError
+
+from headrace.cluster.zookeeper.zookeeper_watch import ZooKeeperWatch
+from headrace.testing.readiness import wait_until
+
+SESSION_SECONDS = 0.2
+
+
+class Answer:
+    """One that is there, or one that never comes."""
+
+    def __init__(self, value: Any = None, *, comes: bool) -> None:
+        self._value, self._comes = value, comes
+
+    def get(self, timeout: float) -> Any:
+        if not self._comes:
+            time.sleep(timeout)
+            raise KazooTimeoutError
+        return self._value
+
+
+class Ensemble:
+    """What a `KazooClient` shows of one kind with many nodes, connected or cut off."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.connected = True
+        self.reads = 0
+        self._names = names
+        self._listener: Callable[[str], object] = lambda _: None
+        self._watches: dict[str, Callable[[Any], object]] = {}
+
+    def add_listener(self, listener: Callable[[str], object]) -> None:
+        self._listener = listener
+
+    def remove_listener(self, listener: Callable[[str], object]) -> None:
+        self._listener = lambda _: None
+
+    def get_children_async(self, path: str, watch: Callable[[Any], object]) -> Answer:
+        self._watches[path] = watch
+        return Answer(list(self._names), comes=self.connected)
+
+    def get_async(self, path: str, watch: Callable[[Any], object]) -> Answer:
+        self.reads += 1
+        self._watches[path] = watch
+        stat = SimpleNamespace(mzxid=self.reads, version=0, ephemeralOwner=0)
+        return Answer((b"", stat), comes=self.connected)
+
+    def fire_all(self) -> None:
+        """Let every node change."""
+        for path, watch in list(self._watches.items()):
+            watch(SimpleNamespace(path=path))
+
+    def cut(self) -> None:
+        self.connected = False
+        self._listener(KazooState.SUSPENDED)
+
+    def heal(self) -> None:
+        self.connected = True
+        self._listener(KazooState.CONNECTED)
+
+
+class Watched:
+    """A watch of 30 topics, and what it has reported."""
+
+    def __init__(self) -> None:
+        self.ensemble = Ensemble([f"t{each}" for each in range(30)])
+        client: Any = self.ensemble
+        self.watch = ZooKeeperWatch(client, SESSION_SECONDS, lambda kind: None)
+        self.alive: list[bool] = []
+        self.changed: list[str] = []
+        self.watch.watch_session(self.alive.append)
+        self.watch.add("topics", lambda path, node: self.changed.append(path))
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    watched = Watched()
+    yield watched
+    watched.watch.stop()
+
+
+def test_many_changes_just_before_a_cut_do_not_hide_it(watched: Watched) -> None:
+    """Each of them waits for the session's time, one after the other."""
+    watched.ensemble.connected = False
+    watched.ensemble.fire_all()
+    began = time.monotonic()
+    watched.ensemble.cut()
+
+    wait_until(lambda: watched.alive == [False], what="the end of the session")
+
+    assert time.monotonic() - began < 10 * SESSION_SECONDS
+
+
+def test_nothing_is_read_while_it_is_cut_off_and_everything_after(watched: Watched) -> None:
+    watched.ensemble.cut()
+    wait_until(lambda: watched.alive == [False], what="the end of the session")
+    before = watched.ensemble.reads
+    watched.ensemble.fire_all()
+    watched.watch.shown(["/topics/new"])
+    assert watched.changed == []
+
+    watched.ensemble.heal()
+
+    wait_until(lambda: watched.alive == [False, True], what="a session again")
+    assert watched.ensemble.reads == before + 30
+    assert "/topics/new" in watched.changed, "it is not there: its end is reported"
+
+
+def test_a_cut_that_heals_in_time_ends_no_session(watched: Watched) -> None:
+    watched.ensemble.cut()
+    watched.ensemble.heal()
+    wait_until(lambda: len(watched.changed) == 30, what="everything read again")
+
+    assert watched.alive == []
