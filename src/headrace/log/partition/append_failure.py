@@ -13,9 +13,9 @@ def write_failure(
 
     A full disk costs this one append; any other error takes the directory offline.
 
-    What was written is cut off, and the segment counts as unsynced: a crash may bring those bytes
-    back until it is synced, and only recovery of the log's end cuts them off again. So no later
-    segment, and no clean stop, counts as durable before it. The append itself does not wait.
+    What was written is cut off. A crash may bring those bytes back until the segment is synced, and
+    only recovery of the log's end cuts them off again. So it is synced before the next segment is
+    started, and before a clean stop (`Segment.owes_cut`). The append itself does not wait.
 
     Args:
         first_batch_bytes: the size of the first batch of this write. If all of it was written,
@@ -30,7 +30,6 @@ def write_failure(
         written = file.size() - segment.size_bytes
         file.truncate(segment.size_bytes)
         segment.refused_writes += 1
-        segment.synced_bytes = min(segment.synced_bytes, segment.size_bytes - 1)
         if first_batch_bytes is not None and written >= first_batch_bytes:
             # Only a write of several batches can fail after the first, and clients send one at a
             # time. So this does not hold up the event loop.

@@ -44,8 +44,8 @@ class LogFlusher:
             with log.lock:
                 if truncations == log.truncations:
                     for segment, size_bytes, refused in dirty:
-                        if refused == segment.refused_writes:
-                            segment.synced_bytes = max(segment.synced_bytes, size_bytes)
+                        segment.synced_bytes = max(segment.synced_bytes, size_bytes)
+                        segment.synced_refusals = max(segment.synced_refusals, refused)
                     log.synced = max(log.synced, end)
                     log.synced_ms = log.storage.clock.monotonic_ms()
                 return Offset(log.synced)
@@ -54,15 +54,13 @@ class LogFlusher:
         """Return the segments with unsynced bytes, oldest first, each with its size and with how
         many writes to it found no room.
 
-        Those below the synced offset have none, but for the one before the last: bytes that were
-        cut off from it may be unsynced (`append_failure`).
+        The segments below the synced offset have none.
         """
         segments = self._log.segments.all
-        first = min(floor(segments, self._log.synced), max(0, len(segments) - 2))
         return [
             (segment, segment.size_bytes, segment.refused_writes)
-            for segment in segments[first:]
-            if segment.synced_bytes < segment.size_bytes
+            for segment in segments[floor(segments, self._log.synced) :]
+            if segment.is_unsynced
         ]
 
     def sync_due(self) -> bool:

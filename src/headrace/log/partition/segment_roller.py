@@ -13,7 +13,8 @@ class SegmentRoller:
     """Starts a new active segment at the log end.
 
     Invariant: unsynced data lies in the last two segments only, so that a roll needs the segment
-    before the closing one synced; recovery relies on it (`loader`, rule 2).
+    before the closing one synced; recovery relies on it (`loader`, rule 2). And the closing one, if
+    bytes were cut off from it that a crash may bring back: recovery looks at no earlier segment.
 
     An append does not wait for that: the active segment goes on, up to twice segment.bytes, until
     a thread has synced the one before (`may_roll`). Only past that, or where no index can hold what
@@ -58,10 +59,11 @@ class SegmentRoller:
 
     def _must_wait(self) -> bool:
         segments = self._log.segments
+        if segments.active.owes_cut:
+            return True
         if len(segments.all) < 2:
             return False
-        previous = segments.all[-2]
-        return previous.synced_bytes < previous.size_bytes or segments.names_changed
+        return segments.all[-2].is_unsynced or segments.names_changed
 
     def start_segment(self, base_offset: int, last_offset: int) -> Segment:
         """Start a segment for a write from `base_offset` to `last_offset`. The caller holds `lock`.
@@ -91,8 +93,7 @@ class SegmentRoller:
         """
         log = self._log
         for segment in log.segments.all[floor(log.segments.all, log.recovery_point) :]:
-            segment.sync()
-            segment.synced_bytes = segment.size_bytes
+            segment.sync_all()
             segment.sync_indexes()
         log.epochs.flush()
         owed = {**log.owed_snapshots, base: encode_snapshot(log.producers.entries())}
@@ -113,7 +114,8 @@ class SegmentRoller:
         segments = self._log.segments.all
         if len(segments) > 1 and segments[-1] is closing:
             previous = segments[-2]
-            if previous.synced_bytes < previous.size_bytes:
-                previous.sync()
-                previous.synced_bytes = previous.size_bytes
+            if previous.is_unsynced:
+                previous.sync_all()
             self._log.segments.sync_names()
+        if closing.owes_cut:
+            closing.sync_all()

@@ -59,7 +59,8 @@ class Segment:
     left the log is `retired`: a reader that took the file from the pool looks at that flag again,
     for compaction puts another file under the same name. `cuts` counts truncations: what was copied
     of the segment before one is not what it holds. `refused_writes` counts writes that found no
-    room: a sync that ran across one may not have seen that what was written of it was cut off.
+    room, `synced_refusals` those of them before the last sync: what was written of a later one is
+    cut off, and may come back with a crash.
     """
 
     __slots__ = (
@@ -83,6 +84,7 @@ class Segment:
         "size_bytes",
         "stage",
         "synced_bytes",
+        "synced_refusals",
         "time_index",
         "top_timestamp_ms",
         "transaction_index",
@@ -116,6 +118,7 @@ class Segment:
         self.retired = False
         self.cuts = 0
         self.refused_writes = 0
+        self.synced_refusals = 0
         self.created_ms = storage.clock.wall_ms()
         self.path = self._path(LOG)
         files, cache = storage.files, storage.indexes
@@ -301,9 +304,23 @@ class Segment:
             return False
         return self.time_index.maybe_append(self.top_timestamp_ms, self.offset_of_max_timestamp)
 
+    @property
+    def owes_cut(self) -> bool:
+        """Whether bytes that were cut off may come back with a crash."""
+        return self.synced_refusals != self.refused_writes
+
+    @property
+    def is_unsynced(self) -> bool:
+        return self.synced_bytes < self.size_bytes or self.owes_cut
+
     def sync(self) -> None:
         """Make the batches durable. The owner moves `synced_bytes`: it knows of truncations."""
         sync_file(self.file())
+
+    def sync_all(self) -> None:
+        """Make the batches durable, and what was cut off. Nothing may be appended meanwhile."""
+        self.sync()
+        self.synced_bytes, self.synced_refusals = self.size_bytes, self.refused_writes
 
     def sync_indexes(self) -> None:
         self.offset_index.flush()
