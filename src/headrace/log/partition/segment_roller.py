@@ -93,7 +93,7 @@ class SegmentRoller:
         """
         log = self._log
         for segment in log.segments.all[floor(log.segments.all, log.recovery_point) :]:
-            segment.sync_all()
+            _sync(segment)
             segment.sync_indexes()
         log.epochs.flush()
         owed = {**log.owed_snapshots, base: encode_snapshot(log.producers.entries())}
@@ -115,7 +115,13 @@ class SegmentRoller:
         if len(segments) > 1 and segments[-1] is closing:
             previous = segments[-2]
             if previous.is_unsynced:
-                previous.sync_all()
+                _sync(previous)
             self._log.segments.sync_names()
         if closing.owes_cut:
-            closing.sync_all()
+            _sync(closing)
+
+
+def _sync(segment: Segment) -> None:
+    """Make a segment durable, with what was cut off from it. Nothing is appended meanwhile."""
+    segment.sync()
+    segment.synced_bytes, segment.synced_refusals = segment.size_bytes, segment.refused_writes

@@ -59,8 +59,7 @@ class Segment:
     left the log is `retired`: a reader that took the file from the pool looks at that flag again,
     for compaction puts another file under the same name. `cuts` counts truncations: what was copied
     of the segment before one is not what it holds. `refused_writes` counts writes that found no
-    room, `synced_refusals` those of them before the last sync: what was written of a later one is
-    cut off, and may come back with a crash.
+    room, `synced_refusals` those before the last sync: what a later one wrote may come back.
     """
 
     __slots__ = (
@@ -117,8 +116,7 @@ class Segment:
         self.stage = stage
         self.retired = False
         self.cuts = 0
-        self.refused_writes = 0
-        self.synced_refusals = 0
+        self.refused_writes = self.synced_refusals = 0
         self.created_ms = storage.clock.wall_ms()
         self.path = self._path(LOG)
         files, cache = storage.files, storage.indexes
@@ -317,15 +315,9 @@ class Segment:
         """Make the batches durable. The owner moves `synced_bytes`: it knows of truncations."""
         sync_file(self.file())
 
-    def sync_all(self) -> None:
-        """Make the batches durable, and what was cut off. Nothing may be appended meanwhile."""
-        self.sync()
-        self.synced_bytes, self.synced_refusals = self.size_bytes, self.refused_writes
-
     def sync_indexes(self) -> None:
-        self.offset_index.flush()
-        self.time_index.flush()
-        self.transaction_index.flush()
+        for index in (self.offset_index, self.time_index, self.transaction_index):
+            index.flush()
 
     def truncate_to(self, offset: int) -> None:
         """Drop the batches that reach to `offset` or further; durable on return.
@@ -496,15 +488,13 @@ class Segment:
     def close(self) -> None:
         """Write what the indexes hold back and let go of memory and descriptors."""
         self._file = _no_file
-        self.offset_index.close()
-        self.time_index.close()
-        self.transaction_index.close()
+        for index in (self.offset_index, self.time_index, self.transaction_index):
+            index.close()
         self._storage.files.forget(self.path)
 
     def discard(self) -> None:
         """Let go without writing."""
         self._file = _no_file
-        self.offset_index.discard()
-        self.time_index.discard()
-        self.transaction_index.discard()
+        for index in (self.offset_index, self.time_index, self.transaction_index):
+            index.discard()
         self._storage.files.forget(self.path)
