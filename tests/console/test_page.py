@@ -158,6 +158,26 @@ def test_a_produced_record_shows_up_in_the_live_tail(page: Page) -> None:
     page.get_by_role("button", name="Stop").click()
 
 
+def test_a_request_that_is_cut_off_within_its_body_has_no_answer(page: Page) -> None:
+    go(page, "/topics")
+    outcome = page.evaluate("""async () => {
+        const { ask } = await import("/static/api.js");
+        const cut = new ReadableStream({
+            start: (body) => body.error(new DOMException("cut off", "AbortError")),
+        });
+        const fetched = window.fetch;
+        window.fetch = async () => new Response(cut);
+        try {
+            return await ask("topics");
+        } catch (error) {
+            return error.name;
+        } finally {
+            window.fetch = fetched;
+        }
+    }""")
+    assert outcome == "AbortError"
+
+
 def test_a_topic_lives_from_its_making_to_its_end(page: Page) -> None:
     go(page, "/topics")
     page.get_by_role("button", name="New topic").click()

@@ -27,10 +27,16 @@ def pool(broker: BrokerProcess) -> Iterator[ConnectionPool]:
 
 
 def fill(address: str, pool: ConnectionPool, topic: str, records: int) -> TopicPartition:
+    """Produce records of a second ago: they count as older than a commit of now.
+
+    Where the log ended at a commit is found by timestamps, and this process and the broker may read
+    clocks that differ by some milliseconds.
+    """
+    second_ago_ms = SystemClock().wall_ms() - 1000
     assert Admin(pool).create_topics([NewTopic(topic, 1)]) == {topic: None}
     producer = Producer({"bootstrap.servers": address})
     for number in range(records):
-        producer.produce(topic, str(number), partition=0)
+        producer.produce(topic, str(number), partition=0, timestamp=second_ago_ms)
     assert producer.flush(60) == 0
     return TopicPartition(topic, 0)
 

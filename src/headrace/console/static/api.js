@@ -20,7 +20,11 @@ export async function ask(path, { method = "GET", body, signal } = {}) {
     if (error.name === "AbortError") throw error;
     throw new Failure(0, "The console does not answer.");
   }
-  const found = await answer.json().catch(() => ({}));
+  const found = await answer.json().catch((error) => {
+    // Only a body that is no JSON is nothing; a request that was cut off has no answer.
+    if (error.name === "AbortError") throw error;
+    return {};
+  });
   if (answer.status === 401 && path !== "session") dispatchEvent(new Event("headrace-login"));
   if (!answer.ok) throw new Failure(answer.status, found.error ?? `The console answered ${answer.status}.`);
   return found;
