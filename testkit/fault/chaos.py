@@ -131,6 +131,19 @@ class Chaos:
             found["follower's disk full"] = lambda: self._fill_disk(self._follower())
         return found
 
+    def kinds(self, only: str = "") -> list[str]:
+        """Return the names of the faults that have `only` in them.
+
+        Raises:
+            InvalidArgument: there are none; the message lists all names.
+        """
+        known = list(self.faults())
+        kinds = [name for name in known if only in name]
+        if not kinds:
+            names = "\n  ".join(["write a part of one of:", *known])
+            raise InvalidArgument(f"no fault has {only!r} in its name; {names}")
+        return kinds
+
     def run(
         self,
         faults: int,
@@ -147,9 +160,7 @@ class Chaos:
         Raises:
             InvalidArgument: there are none.
         """
-        kinds = [name for name in self.faults() if only in name]
-        if not kinds:
-            raise InvalidArgument(f"no fault has {only!r} in its name: {', '.join(self.faults())}")
+        kinds = self.kinds(only)
         order = [name for _ in range(-(-faults // len(kinds))) for name in kinds][:faults]
         self._random.shuffle(order)
         return self.run_all(order, tell, enough)

@@ -22,6 +22,7 @@ _IMPATIENT = {
     "log_level": 0,
 }
 _GIVE_UP_MS = 60_000
+_HANGS_SECONDS = 3 * _GIVE_UP_MS / 1000
 _TRY_SECONDS = 10
 
 
@@ -69,7 +70,7 @@ class Workload:
     def running(self) -> Iterator[None]:
         """Write and read meanwhile; everything that was sent is answered on return."""
         threads = [
-            Thread(target=self._guarded, args=(work,), name=work.__name__)
+            Thread(target=self._guarded, args=(work,), name=work.__name__, daemon=True)
             for work in (self._write, self._transact, self._read, self._work_in_group)
         ]
         for thread in threads:
@@ -79,9 +80,16 @@ class Workload:
         finally:
             self._stop.set()
             for thread in threads[:-1]:
-                thread.join()
+                self._end_of(thread)
             self._writers_done.set()
-            threads[-1].join()
+            self._end_of(threads[-1])
+
+    def _end_of(self, thread: Thread) -> None:
+        """Wait until a client has ended; one that hangs must not keep the rest from its check."""
+        thread.join(_HANGS_SECONDS)
+        if thread.is_alive():
+            self.failures.append(f"{thread.name}: it hangs in its client")
+            self.has_lost_a_client = True
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:

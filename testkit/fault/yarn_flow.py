@@ -27,7 +27,7 @@ from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.testing.readiness import wait_until
 from testkit.peer.certificate import Certificate
-from testkit.peer.java import SHORT_RUN
+from testkit.peer.java import SHORT_RUN, SHORT_RUNS
 from testkit.peer.mini_yarn import MiniYarn
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import Finished, run_headrace
@@ -131,7 +131,7 @@ class YarnFlow:
         shipped = {} if self._archive is not None else {"PYSPARK_ARCHIVES_PATH": _PYSPARK}
         ended = subprocess.run(
             [sys.executable, "-m", "headrace.cli.main", *words],
-            env={**os.environ, **self._environment(), **shipped},
+            env={**os.environ, **SHORT_RUNS, **self._environment(), **shipped},
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -167,7 +167,7 @@ class YarnFlow:
 
     def totals(self) -> Mapping[str, Sequence[int]]:
         """Return the committed totals of each word, in the order in which they were written."""
-        while (message := self._consumer.poll(0.5)) is not None:
+        while (message := self._consumer.poll(0.1)) is not None:
             assert message.error() is None, message.error()
             row = json.loads(message.value() or b"")
             self._totals[row["word"]].append(row["n"])
@@ -212,6 +212,7 @@ class YarnFlow:
             "spark.driver.memory": "640m",
             "spark.driver.extraJavaOptions": f"-Xss16m {java}",
             "spark.executor.extraJavaOptions": java,
+            "spark.yarn.am.extraJavaOptions": java,
             "spark.sql.shuffle.partitions": "1",
             "spark.ui.enabled": "false",
             # A killed driver must not take the executors that it may still lose along.

@@ -38,14 +38,26 @@ class InlineFetcher(ReplicaFetcher):
         self.log_starts = _AtOnce()
 
     def request(self, follower: Follower) -> FetchPartition:
-        """Return what the next fetch asks for, and remember it."""
-        requested = self._next_request(follower)
-        self._sent[follower.topic_id, follower.name.partition] = requested
-        return requested
+        """Return what the next fetch asks for."""
+        return self._next_request(follower)
 
-    def copy(self, topic_id: UUID, result: FetchPartitionResult[memoryview]) -> None:
-        """Apply what the leader sent."""
-        self._copy((topic_id, result.partition), result)
+    def copy(
+        self,
+        leader: BrokerId,
+        topic_id: UUID,
+        asked: FetchPartition,
+        result: FetchPartitionResult[memoryview],
+    ) -> None:
+        """Apply what a leader sent when it was asked for this.
+
+        Each leader has a fetcher of its own in a broker: it knows the partitions that are followed
+        there, and what it asked for itself.
+        """
+        key = (topic_id, result.partition)
+        follower = self._followers.get(key)
+        if follower is not None and follower.leader == leader:
+            self._sent[key] = asked
+            self._copy(key, result)
 
     # -- as `ReplicaFetchers`
 

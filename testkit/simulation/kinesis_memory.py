@@ -19,6 +19,11 @@ from headrace.gateway.kinesis.record.row import Row, ShardLog, StoredRow
 from headrace.gateway.kinesis.record.shard_reader import ReadRows
 from headrace.gateway.kinesis.service import KinesisService
 from headrace.gateway.kinesis.settings import KinesisSettings
+from headrace.gateway.kinesis.store.channel_store import ChannelStore
+from headrace.gateway.kinesis.store.instance_watch import InstanceWatch
+from headrace.gateway.kinesis.store.lease import lease_clock
+from headrace.gateway.kinesis.store.stream_store import DocumentStep
+from headrace.gateway.kinesis.store.stream_topic import read_document, write_document
 from headrace.gateway.kinesis.stream.shard import Shard
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
 from headrace.gateway.kinesis.wait import Wait
@@ -81,6 +86,18 @@ class MemoryStore:
         self.documents: Mapping[str, dict[str, Any]] = {}
         self.seal = Seal(b"s" * 32)
         self.tail = self
+        self.instance = "00"
+        self.instances = InstanceWatch(lease_clock())
+
+    @property
+    def confirmed_at(self) -> float:
+        return lease_clock()
+
+    def want(self, at: float) -> None:
+        """A view in memory is always fresh."""
+
+    def listen(self, listener: Callable[[], object]) -> None:
+        """Nothing changes by itself."""
 
     def refresh(self, seconds: float) -> bool:
         return True
@@ -105,10 +122,11 @@ class MemoryStore:
         self.streams = left if settled is None else {**left, name: settled}
         return changed
 
-    def change_document(
-        self, name: str, step: Callable[[dict[str, Any] | None], dict[str, Any]]
-    ) -> None:
-        self.documents = {**self.documents, name: step(self.documents.get(name))}
+    def change_document(self, name: str, step: DocumentStep) -> None:
+        changed = step(self.documents.get(name))
+        left = {key: each for key, each in self.documents.items() if key != name}
+        # Through JSON, as a real record goes.
+        self.documents = left if changed is None else {**left, name: _copied(changed)}
 
     def _settled(self, stream: StreamState) -> StreamState | None:
         if stream.status is StreamStatus.DELETING:
@@ -128,6 +146,10 @@ class MemoryStore:
         shard = stream.shard(number)
         assert shard is not None
         return TopicPartition(stream.name, shard.partition)
+
+
+def _copied(document: dict[str, Any]) -> dict[str, Any]:
+    return read_document(write_document(document))
 
 
 class _NoPlainTopics:
@@ -150,6 +172,7 @@ def memory_service(**options: Any) -> KinesisService:
     log = MemoryLog()
     parts: dict[str, Any] = {"writer": log, "reader": log, "plain": _NoPlainTopics()}
     parts["store"] = parts["keeper"] = MemoryStore(log)
+    parts["channels"] = ChannelStore(parts["store"])
     for name, part in parts.items():
         setattr(service, name, part)
     return service

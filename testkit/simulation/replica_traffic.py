@@ -125,7 +125,7 @@ class ReplicaTraffic:
         def take(answered: Answered) -> None:
             fetch = self._fetches.get(leader)
             if fetch is not None and fetch.number == number:
-                self._take(leader, followed, answered)
+                self._take(leader, followed, asked, answered)
 
         def reply(answered: Answered) -> None:
             host.send(leader, broker.broker_id, lambda: take(answered))
@@ -135,12 +135,16 @@ class ReplicaTraffic:
 
         host.send(broker.broker_id, leader, ask)
 
-    def _take(self, leader: BrokerId, followed: list[Follower], answered: Answered) -> None:
+    def _take(
+        self, leader: BrokerId, followed: list[Follower], asked: Asked, answered: Answered
+    ) -> None:
         broker = self._broker
+        wanted = {(topic_id, each.partition): each for topic_id, each in asked}
 
         def copy() -> None:
             for topic_id, result in answered:
-                broker.fetcher.copy(topic_id, result)
+                requested = wanted[topic_id, result.partition]
+                broker.fetcher.copy(leader, topic_id, requested, result)
 
         broker.loop.run(copy)
         for each in followed:

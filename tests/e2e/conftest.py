@@ -8,6 +8,7 @@ from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.wire_client import WireClient
+from testkit.sample.wire_transaction import WireTransaction
 
 
 @pytest.fixture
@@ -23,3 +24,8 @@ def created(client: WireClient, topic: str) -> str:
     answer = client.ask(ApiKey.CREATE_TOPICS, 6, {"topics": [new_topic], "timeout": 10_000})
     assert answer.topics[0].error_code == ErrorCode.none
     return topic
+
+
+@pytest.fixture
+def transaction(client: WireClient, topic: str) -> WireTransaction:
+    return WireTransaction(client, f"id-of-{topic}")

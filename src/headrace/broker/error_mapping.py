@@ -18,6 +18,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     domain.NotLeader: ErrorCode.not_leader_or_follower,
     domain.RequestTimedOut: ErrorCode.request_timed_out,
     domain.OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
+    domain.UnknownProducer: ErrorCode.unknown_producer_id,
     domain.InvalidProducerEpoch: ErrorCode.invalid_producer_epoch,
     domain.InvalidTransactionState: ErrorCode.invalid_txn_state,
     domain.CoordinatorFenced: ErrorCode.transaction_coordinator_fenced,

@@ -129,3 +129,11 @@ class FilePool:
 
     def __contains__(self, path: Path) -> bool:
         return path in self._files
+
+
+def rename_file(files: FilePool, old: Path, new: Path) -> None:
+    """Rename a file that may not exist, in the place of what `new` names."""
+    if files.filesystem.exists(old):
+        files.filesystem.replace(old, new)
+    files.forget(old)
+    files.forget(new)

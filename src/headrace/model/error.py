@@ -71,6 +71,10 @@ class OutOfOrderSequence(PeerError):
     """An idempotent producer's batch does not follow its last one."""
 
 
+class UnknownProducer(PeerError):
+    """A batch of a producer of which too little is known to take it: it must begin a new epoch."""
+
+
 class InvalidProducerEpoch(PeerError):
     """A producer epoch older than one already seen: a zombie, fenced."""
 

@@ -9,7 +9,9 @@ Rule 2: records are appended before their replies leave, and are by then with ev
 and, with group commit, on disk.
 A reply without records of its own waits as well, for those of members and assignments that
 came before it or were found in the log. Else a member would own partitions in a generation that the
-next coordinator has never heard of, and gives out again.
+next coordinator has never heard of, and gives out again. And offsets are reported when they cannot
+be lost any more (`read_when_safe`): else a consumer could go on behind records that the next
+coordinator hands to another one again.
 Rule 3: an append that failed is rejected, whatever the reason, so state and log never differ and
 no event stays open. If a wait fails, this broker gives up the shard. If it takes longer than
 `offsets.commit.timeout.ms`, the reply is COORDINATOR_NOT_AVAILABLE (`DelayedReplies`).
@@ -26,7 +28,7 @@ machine's clock must not end every session.
 """
 
 import asyncio
-from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
@@ -38,7 +40,7 @@ from headrace.broker.coordinator.coordinator_host import CoordinatorHost
 from headrace.broker.coordinator.delayed_replies import DelayedReplies
 from headrace.broker.replica.partition import Partition
 from headrace.groups.config import GroupConfig
-from headrace.groups.effect import GroupEffects, Producer
+from headrace.groups.effect import Delivery, GroupEffects, Producer
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.primitive_codec import MalformedRecord
 from headrace.groups.record import OffsetCommitRecord
@@ -60,6 +62,7 @@ _READ_BYTES = 1024 * 1024
 _EXPIRIES_PER_TURN = 100
 _RELOAD_SECONDS = 1.0
 
+FoundT = TypeVar("FoundT")
 ReplyT = TypeVar("ReplyT", bound=GroupReply)
 
 
@@ -288,6 +291,28 @@ class GroupCoordinator:
             Refusal: this broker is not the coordinator, or is still loading.
         """
         return (await self.shard(group_id)).registry
+
+    async def read_when_safe(
+        self, group_id: str, read: Callable[[GroupRegistry], FoundT]
+    ) -> FoundT:
+        """Read from the registry of a group, and return what was found when every replica in sync
+        has it.
+
+        Raises:
+            Refusal: this broker is not the coordinator, or is still loading, or the replicas did
+                not get it in time; or what `read` raises.
+        """
+        shard = await self.shard(group_id)
+        found = read(shard.registry)
+        end = shard.partition.log.log_end_offset
+        if shard.partition.safe_offset >= end:
+            return found
+        safe: asyncio.Future[GroupReply] = self._broker.loop.create_future()
+        self._release_when_safe(shard, end, GroupEffects(replies=[Delivery(safe, GroupReply())]))
+        reply = await safe
+        if reply.error is not None:
+            raise Refusal(reply.error, f"what group {group_id} has committed is not safe yet")
+        return found
 
     def registries(self) -> Iterator[GroupRegistry]:
         """Return the registries of all shards, for listings.

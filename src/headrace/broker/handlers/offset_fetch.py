@@ -13,6 +13,7 @@ from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code
 from headrace.groups.error import Refusal
 from headrace.groups.offset.message import FetchedOffset
+from headrace.groups.registry import GroupRegistry
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -38,15 +39,18 @@ async def _answer(broker: Broker, call: Call, asked: Any, require_stable: bool) 
     if broker.guard.denies_group(call, Operation.DESCRIBE, asked.group_id):
         code = ErrorCode.group_authorization_failed
         return {**head, "error_code": code, "topics": _refused(asked.topics or (), code)}
-    try:
-        registry = await broker.groups.registry(asked.group_id)
-        offsets = registry.fetch_offsets(
+
+    def read(registry: GroupRegistry) -> Mapping[TopicPartition, FetchedOffset]:
+        return registry.fetch_offsets(
             asked.group_id,
             None if asked.topics is None else list(_partitions(broker, asked.topics)),
             member_id=getattr(asked, "member_id", None),
             member_epoch=getattr(asked, "member_epoch", -1),
             require_stable=require_stable,
         )
+
+    try:
+        offsets = await broker.groups.read_when_safe(asked.group_id, read)
     except Refusal as refusal:
         code = group_code(refusal.error)
         return {**head, "error_code": code, "topics": _refused(asked.topics or (), code)}

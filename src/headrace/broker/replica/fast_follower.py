@@ -96,6 +96,7 @@ class FastFollower:
         follower, requested = last.follower, last.requested
         if (
             follower.leader_epoch != requested.current_leader_epoch
+            or follower.log.log_end_offset != requested.fetch_offset
             or follower.log.config.follower_replication_throttled_replicas
         ):
             return None

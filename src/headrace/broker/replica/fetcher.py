@@ -6,8 +6,9 @@ are in the logs: its offsets tell the leader how far this follower has come. Fet
 
 Rule 1: an error of one partition concerns that partition alone: it rests and is fetched again.
 Rule 2: after an error of the connection, or of the session, both begin again.
-Rule 3: records for a partition that was removed meanwhile, or has another epoch by now, are
-dropped.
+Rule 3: records for a partition that was removed meanwhile, or has another epoch or another log end
+by now, are dropped. (A compacted log has gaps, so the log alone would not see that some are
+missing.)
 Rule 4: a leader whose machine refuses connections, twice, seems to have no process any more. The
 fetcher reports it at once (`ReplicaHost.broker_gone`), and again as long as that lasts: the cluster
 need not wait for the end of its session to elect other leaders.
@@ -342,6 +343,8 @@ class ReplicaFetcher:
         if follower is None or asked is None:
             return 0
         if asked.current_leader_epoch != follower.leader_epoch:
+            return 0
+        if asked.fetch_offset != follower.log.log_end_offset:
             return 0
         if self._truncations.under_way(follower.name):
             return 0

@@ -188,6 +188,7 @@ class Partition:
             if state.alone and log.config.flush_messages != 1:
                 appended = log.append_plain(records, self.leader_epoch, alone=True)
                 if appended is not None:
+                    self.no_room = False
                     state.appended(cast(LogEndOffset, appended[1] + 1))
                     if self._waiters or self._replica_waiters:
                         self._wake(appended.size_bytes)

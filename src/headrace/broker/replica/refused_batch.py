@@ -30,20 +30,22 @@ from headrace.records.batch import HEADER_BYTES, Batch, is_before
 from headrace.wire.error_code import ErrorCode
 
 # After these clients send the same batch again, and it is not in the log. After
-# NOT_ENOUGH_REPLICAS_AFTER_APPEND it is; after most others they give it up. Not the id of an
-# unknown topic: anyone may make one up, and take the places of others here.
+# NOT_ENOUGH_REPLICAS_AFTER_APPEND it is; after most others they give it up.
 _RETRIABLE = frozenset(
     (
         ErrorCode.kafka_storage_error,
         ErrorCode.not_enough_replicas,
         ErrorCode.not_leader_or_follower,
         ErrorCode.request_timed_out,
-        ErrorCode.unknown_topic_or_partition,
     )
 )
+# Retriable as well, for a topic may be so new that this broker has not heard of it.
+_UNKNOWN = frozenset((ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id))
 _BEHIND = REMEMBERED_BATCHES - 1
-# Some 500 bytes each, names included: 16 megabytes when a full disk refuses so many partitions.
-_MOST_PRODUCERS = 32_768
+# Up to 1,400 bytes each with the longest names: 22 megabytes when a full disk refuses so many
+# partitions. Anyone may make topics up: those take no place of the others.
+_MOST_PRODUCERS = 16_384
+_MOST_UNKNOWN = 4_096
 
 
 class NumberedBatch(NamedTuple):
@@ -83,38 +85,35 @@ class _Refused:
         self.left = 0
 
 
+_Table = OrderedDict[tuple[object, int, int], _Refused]
+
+
 class RefusedBatches:
     """Remembers the last ones by partition and producer, in bounded memory.
 
     Threads: event loop only.
     """
 
-    __slots__ = ("_by_producer", "_most")
+    __slots__ = ("_known", "_most", "_most_unknown", "_unknown")
 
-    def __init__(self, most_producers: int = _MOST_PRODUCERS) -> None:
+    def __init__(
+        self, most_producers: int = _MOST_PRODUCERS, most_unknown: int = _MOST_UNKNOWN
+    ) -> None:
         self._most = most_producers
-        self._by_producer: OrderedDict[tuple[object, int, int], _Refused] = OrderedDict()
+        self._most_unknown = most_unknown
+        self._known: _Table = OrderedDict()
+        # Of topics and partitions that this broker did not know.
+        self._unknown: _Table = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._by_producer)
+        return len(self._known) + len(self._unknown)
 
     def note(self, batch: NumberedBatch, code: int) -> None:
         """Remember that a batch was refused, if its producer will send it again."""
-        if code not in _RETRIABLE:
-            return
-        key = batch[:3]
-        refused = self._by_producer.get(key)
-        if refused is not None and batch.epoch < refused.epoch:
-            return
-        if refused is None or refused.epoch != batch.epoch:
-            refused = self._by_producer[key] = _Refused(batch.epoch)
-            if len(self._by_producer) > self._most:
-                self._by_producer.popitem(last=False)
-        self._by_producer.move_to_end(key)
-        if batch.sequence not in refused.sequences:
-            refused.sequences.append(batch.sequence)
-        refused.code = ErrorCode(code)
-        refused.left = _BEHIND
+        if code in _RETRIABLE:
+            _note(self._known, self._most, batch, ErrorCode(code))
+        elif code in _UNKNOWN:
+            _note(self._unknown, self._most_unknown, batch, ErrorCode(code))
 
     def take_reason(
         self, batch: NumberedBatch, awaits: Callable[[int, int, int], bool]
@@ -125,17 +124,40 @@ class RefusedBatches:
         Args:
             awaits: whether the log lacks a batch of this producer id, epoch and sequence.
         """
-        key = batch[:3]
-        refused = self._by_producer.get(key)
-        if refused is None or refused.epoch != batch.epoch:
-            return None
-        producer_id, epoch, sequence = batch[2:]
-        missing = [each for each in refused.sequences if awaits(producer_id, epoch, each)]
-        if not missing:
-            del self._by_producer[key]
-        if not any(is_before(each, sequence) for each in missing):
-            return None
-        refused.left -= 1
-        if not refused.left:
-            del self._by_producer[key]
-        return refused.code
+        reason = _take_reason(self._known, batch, awaits)
+        return reason or _take_reason(self._unknown, batch, awaits)
+
+
+def _note(table: _Table, most: int, batch: NumberedBatch, code: ErrorCode) -> None:
+    key = batch[:3]
+    refused = table.get(key)
+    if refused is not None and batch.epoch < refused.epoch:
+        return
+    if refused is None or refused.epoch != batch.epoch:
+        refused = table[key] = _Refused(batch.epoch)
+        if len(table) > most:
+            table.popitem(last=False)
+    table.move_to_end(key)
+    if batch.sequence not in refused.sequences:
+        refused.sequences.append(batch.sequence)
+    refused.code = code
+    refused.left = _BEHIND
+
+
+def _take_reason(
+    table: _Table, batch: NumberedBatch, awaits: Callable[[int, int, int], bool]
+) -> ErrorCode | None:
+    key = batch[:3]
+    refused = table.get(key)
+    if refused is None or refused.epoch != batch.epoch:
+        return None
+    producer_id, epoch, sequence = batch[2:]
+    missing = [each for each in refused.sequences if awaits(producer_id, epoch, each)]
+    if not missing:
+        del table[key]
+    if not any(is_before(each, sequence) for each in missing):
+        return None
+    refused.left -= 1
+    if not refused.left:
+        del table[key]
+    return refused.code

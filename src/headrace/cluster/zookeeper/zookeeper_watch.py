@@ -46,6 +46,10 @@ _RETRY_SECONDS = 0.5
 _GIVEN_UP = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 
 
+def _nothing() -> None:
+    """Stand for work when none came before something was due."""
+
+
 @dataclass(slots=True)
 class _Kind:
     """A watched kind.
@@ -64,7 +68,8 @@ class ZooKeeperWatch:
     """The watching side of a `ZooKeeperStore`.
 
     Thread rule: `add`, `shown`, `watch_session` and `stop` from any thread; all else on its own
-    thread.
+    thread. `_suspended_at` and `_breaks` change under the lock: kazoo's thread notes a break, and
+    the end of one counts only if no other came since.
     """
 
     def __init__(
@@ -78,6 +83,7 @@ class ZooKeeperWatch:
         self._lock = Lock()
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._suspended_at: float | None = None
+        self._breaks = 0
         self._lost = False
         self._retry_at: float | None = None
         self._restart_at: float | None = None
@@ -127,13 +133,17 @@ class ZooKeeperWatch:
         self._work.put(None)
         self._thread.join()
 
-    # kazoo's threads: only put work into the queue. At the end of a session every watch fires
-    # without a path; everything is read again then anyway.
+    # kazoo's threads: only put work into the queue, and note a break. At the end of a session every
+    # watch fires without a path; everything is read again then anyway.
 
     def _state_changed(self, state: str) -> None:
-        if state != KazooState.CONNECTED and self._suspended_at is None:
-            self._suspended_at = time.monotonic()
-        self._work.put(lambda: self._apply_state(state))
+        with self._lock:
+            if state != KazooState.CONNECTED:
+                self._breaks += 1
+                if self._suspended_at is None:
+                    self._suspended_at = time.monotonic()
+            breaks = self._breaks
+        self._work.put(lambda: self._apply_state(state, breaks))
 
     def _kind_fired(self, event: Any) -> None:
         if event.path is not None:
@@ -152,17 +162,22 @@ class ZooKeeperWatch:
             try:
                 work = self._work.get(timeout=self._timeout())
             except Empty:
-                work = self._overdue
+                work = _nothing
             if work is None:
                 return
-            try:
-                self._lose_if_due()
-                work()
-            except _FAILURES as error:
-                _log.debug("zookeeper_read_failed", reason=str(error))
-                self._retry_at = time.monotonic() + _RETRY_SECONDS
-            except Exception:  # noqa: BLE001 - one watcher's mistake must not stop the others
-                _log.exception("cluster_watcher_failed")
+            # Before the work, and not when there is none: thousands of changes may be waiting.
+            self._try(self._lose_if_due)
+            self._try(self._overdue)
+            self._try(work)
+
+    def _try(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except _FAILURES as error:
+            _log.debug("zookeeper_read_failed", reason=str(error))
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
+        except Exception:  # noqa: BLE001 - one watcher's mistake must not stop the others
+            _log.exception("cluster_watcher_failed")
 
     def _timeout(self) -> float | None:
         """Return how long to wait for work before something else is due; None for ever."""
@@ -183,14 +198,15 @@ class ZooKeeperWatch:
         if self._retry_at is not None and self._retry_at <= now:
             self._read_everything()
 
-    def _apply_state(self, state: str) -> None:
+    def _apply_state(self, state: str, breaks: int) -> None:
         if state == KazooState.CONNECTED:
-            if self._client.connected:  # else a later state is in the queue
-                self._suspended_at = self._restart_at = None
-                self._read_everything()
+            with self._lock:
+                if breaks != self._breaks:  # a later state is in the queue
+                    return
+                self._suspended_at = None
+            self._restart_at = None
+            self._read_everything()
             return
-        if self._suspended_at is None:
-            self._suspended_at = time.monotonic()
         if state == KazooState.LOST:
             self._lose()
             # A session that has only ended is replaced by kazoo itself.
@@ -211,8 +227,12 @@ class ZooKeeperWatch:
             # After the reconnect.
             self._retry_at = None
             return
+        breaks = self._breaks
         for kind in list(self._kinds):
             self._read_kind(kind, whole=True)
+        if breaks != self._breaks:
+            # Some kinds were not read, and no answer was missing to say so.
+            return
         self._retry_at = None
         self._refused = False
         if self._lost:

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeAlias
 
-from headrace.log.file_pool import FilePool
+from headrace.log.file_pool import FilePool, rename_file
 from headrace.log.filesystem import has_no_room, sync_file
 from headrace.log.index.index_cache import IndexCache
 from headrace.model.error import CorruptIndex
@@ -192,7 +192,9 @@ class IndexFile:
         if self._count < 0:
             return
         self.write()
-        sync_file(self._files.get(self.path))
+        with self._lock:
+            file = self._files.get(self.path)
+        sync_file(file)
 
     def check(self) -> None:
         """Read everything and make sure that it can be an index.
@@ -208,8 +210,14 @@ class IndexFile:
                     raise self._corrupt(f"the {name} of entry {row} is {value}, after {previous}")
                 previous = value
 
+    def rename(self, path: Path) -> None:
+        """Give the file, if there is one, the name `path`. No reader finds neither name."""
+        with self._lock:
+            rename_file(self._files, self.path, path)
+            self.path = path
+
     def move(self, path: Path) -> None:
-        """Go on at `path`, because the owner renamed the file or its directory."""
+        """Go on at `path`, because the owner renamed the directory."""
         with self._lock:
             self._files.forget(self.path)
             self.path = path

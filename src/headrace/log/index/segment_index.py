@@ -55,8 +55,12 @@ class SegmentIndex:
         """Return when all entries are on disk; creates the file even when there are none."""
         self._file.flush()
 
+    def rename(self, path: Path) -> None:
+        """Give the file another name, for all readers at once."""
+        self._file.rename(path)
+
     def move(self, path: Path) -> None:
-        """Go on at `path`, because the segment's files were renamed."""
+        """Go on at `path`, because the segment's directory was renamed."""
         self._file.move(path)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from headrace.log.file_pool import FilePool
+from headrace.log.file_pool import FilePool, rename_file
 from headrace.log.filesystem import has_no_room, sync_file
 from headrace.log.index.index_cache import IndexCache
 from headrace.model.error import CorruptIndex, InvalidArgument
@@ -206,10 +206,19 @@ class TransactionIndex:
                     sync_file(file)
                 self._stale = False
         elif self._count > 0:
-            sync_file(self._files.get(self.path))
+            with self._lock:
+                file = self._files.get(self.path)
+            sync_file(file)
+
+    def rename(self, path: Path) -> None:
+        """Give the file, if there is one, the name `path`. A reader that found neither name would
+        take it that nothing was aborted."""
+        with self._lock:
+            rename_file(self._files, self.path, path)
+            self.path = path
 
     def move(self, path: Path) -> None:
-        """Go on at `path`, because the segment's files were renamed."""
+        """Go on at `path`, because the segment's directory was renamed."""
         with self._lock:
             self._files.forget(self.path)
             self.path = path

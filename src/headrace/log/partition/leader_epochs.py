@@ -36,7 +36,14 @@ _UNKNOWN = EpochEnd(NO_LEADER_EPOCH, NO_OFFSET)
 
 
 def _with(entries: tuple[EpochStart, ...], new: EpochStart) -> tuple[EpochStart, ...]:
-    """Return `entries` with `new` at the end, in place of all that it contradicts."""
+    """Return `entries` with `new` at the end, in place of all that it contradicts.
+
+    An epoch that is known keeps its start, unless the new one is lower, also if later epochs go: a
+    follower notes them before it finds that the disk has no room for their records.
+    """
+    known = bisect_left(entries, new.epoch, key=_EPOCH)
+    if known < len(entries) and entries[known].epoch == new.epoch:
+        new = min(new, entries[known], key=_START)
     kept = min(
         bisect_left(entries, new.epoch, key=_EPOCH),
         bisect_left(entries, new.start_offset, key=_START),

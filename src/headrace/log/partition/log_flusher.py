@@ -1,5 +1,7 @@
 """Making a log durable: its records with `sync`, everything that recovery needs with `flush`."""
 
+from collections.abc import Callable
+
 from headrace.log.partition.log_state import LogState
 from headrace.log.producer.producer_snapshot import encode_snapshot
 from headrace.log.segment.segment import Segment
@@ -38,8 +40,7 @@ class LogFlusher:
                 dirty = self._unsynced()
             with log.storage.io(f"sync {log.partition}"):
                 for segment, *_ in dirty:
-                    if not segment.retired:
-                        segment.sync()
+                    _unless_it_leaves(segment, segment.sync)
                 log.segments.sync_names()
             with log.lock:
                 if truncations == log.truncations:
@@ -93,8 +94,7 @@ class LogFlusher:
             self.sync()
             with log.storage.io(f"flush {log.partition}"):
                 for segment in segments:
-                    if not segment.retired:
-                        segment.sync_indexes()
+                    _unless_it_leaves(segment, segment.sync_indexes)
                 log.epochs.flush()
                 log.segments.names_changed = True
                 log.segments.sync_names()
@@ -120,3 +120,15 @@ class LogFlusher:
             if not log.closed:
                 bases = {segment.base_offset for segment in log.segments.all}
                 log.snapshots.prune(durable_recovery_point, bases)
+
+
+def _unless_it_leaves(segment: Segment, make_durable: Callable[[], None]) -> None:
+    """Make something of a segment durable, unless the segment leaves the log before or meanwhile:
+    its files have other names then, and nothing relies on them any more."""
+    if segment.retired:
+        return
+    try:
+        make_durable()
+    except FileNotFoundError:
+        if not segment.retired:
+            raise

@@ -5,7 +5,7 @@ from headrace.log.producer.producer_entry import Duplicate
 from headrace.log.producer.producer_recall import recall_batches
 from headrace.log.producer.producer_state import AppendOrigin
 from headrace.log.segment.segment_list import floor
-from headrace.model.error import OutOfOrderSequence
+from headrace.model.error import OutOfOrderSequence, UnknownProducer
 from headrace.records.batch import Batch, add_sequence
 
 
@@ -29,7 +29,8 @@ class ProducerCheck:
             None when the batches may be appended; where the first one lies if it is a duplicate.
 
         Raises:
-            OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState: it does not follow.
+            OutOfOrderSequence, UnknownProducer, InvalidProducerEpoch, InvalidTransactionState: it
+                does not follow.
         """
         pending: dict[int, tuple[int, int]] = {}
         for batch in batches:
@@ -65,7 +66,7 @@ class ProducerCheck:
 
         try:
             return check()
-        except OutOfOrderSequence:
+        except (OutOfOrderSequence, UnknownProducer):
             self._recall_batches(batch)
             return check()
 

@@ -27,7 +27,7 @@ class SegmentRoller:
 
     def __init__(self, log: LogState) -> None:
         self._log = log
-        self._asked_for: Segment | None = None
+        self._asked_for: tuple[Segment, int] | None = None
 
     def roll(self) -> Segment:
         """Close the active segment and start a new one at the log end; no-op when it is empty."""
@@ -41,7 +41,6 @@ class SegmentRoller:
         """Return whether an append of this size, which is due for a new segment, should start one:
         it can without waiting for the disk, or must."""
         log, config = self._log, self._log.config
-        segments = log.segments
         closing = log.tip.segment
         if not self._must_wait() or config.segment_bytes < _LEAST_DEFERRED_BYTES:
             return True
@@ -52,8 +51,10 @@ class SegmentRoller:
             or closing.size_bytes >= closing.indexable_bytes(config)
         ):
             return True
-        if self._asked_for is not segments.active:
-            self._asked_for = segments.active
+        wanted = (closing, closing.refused_writes)
+        if self._asked_for != wanted:
+            # Again after each refused write: the flush that was asked for may have begun before.
+            self._asked_for = wanted
             log.on_roll(log.partition)
         return False
 

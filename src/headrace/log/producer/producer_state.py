@@ -18,6 +18,11 @@ strict again, because there the epoch rises with every transaction: it must begi
 Rule 4: a duplicate older than the last five batches is out of order, not a duplicate: producers
 keep at most five requests in flight, so no honest one sends it.
 
+Rule 5: a batch with a number of a transaction that has ended is no duplicate. A producer ends a
+transaction when it has all answers, so this is another batch. librdkafka takes numbers twice if it
+aborts while a batch that was sent waits to be sent again: the second one would be acknowledged, and
+be missing. After UNKNOWN_PRODUCER_ID it begins a new epoch; out of order would be its end.
+
 Threads: one at a time (the log's lock). Other readers get what the log publishes from here.
 """
 
@@ -39,6 +44,7 @@ from headrace.model.error import (
     InvalidProducerEpoch,
     InvalidTransactionState,
     OutOfOrderSequence,
+    UnknownProducer,
 )
 from headrace.model.ids import NO_PRODUCER_ID
 from headrace.model.offset import NO_OFFSET, Offset
@@ -163,6 +169,7 @@ class ProducerState:
         Raises:
             InvalidProducerEpoch: the producer has been fenced.
             OutOfOrderSequence: it does not continue what is there.
+            UnknownProducer: its number was used in a transaction that has ended.
             InvalidTransactionState: a plain write while the producer's transaction is open.
         """
         if producer_id < 0 or origin is AppendOrigin.REPLICATION:
@@ -176,6 +183,8 @@ class ProducerState:
                 )
             return None
         if entry.epoch != epoch or entry.next_sequence != first_sequence:
+            if transactional and origin is AppendOrigin.CLIENT and epoch == entry.epoch:
+                _check_transaction(entry, first_sequence)
             duplicate = self._check_slowly(entry, epoch, first_sequence, last_sequence, origin)
             if duplicate is not None:
                 return duplicate
@@ -436,3 +445,20 @@ class ProducerState:
         self._producers = other._producers
         self._snapshotted = other._snapshotted
         self._high_watermark = other._high_watermark
+
+
+def _check_transaction(entry: ProducerEntry, first_sequence: int) -> None:
+    """Check that a batch that does not come next was not used before the open transaction (rule 5).
+
+    Raises:
+        UnknownProducer: its number is one of a transaction that has ended.
+    """
+    if not is_before(first_sequence, entry.next_sequence):
+        return
+    opened = entry.transaction_first_offset
+    known = [each.first_sequence for each in entry.batches if 0 <= opened <= each.first_offset]
+    if not known or is_before(first_sequence, known[0]):
+        raise UnknownProducer(
+            f"producer {entry.producer_id} sends sequence {first_sequence} again, which it used in "
+            f"a transaction that has ended: {entry.next_sequence} comes next"
+        )

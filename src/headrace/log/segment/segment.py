@@ -4,7 +4,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from weakref import ref
-from zlib import crc32
 
 from headrace.log.filesystem import Bytes, File, sync_file
 from headrace.log.index.offset_index import OffsetIndex
@@ -13,7 +12,7 @@ from headrace.log.index.transaction_index import TransactionIndex
 from headrace.log.segment.batch_scan import BatchPosition, find_batch
 from headrace.log.segment.placed_batch import PlacedBatch
 from headrace.log.segment.recent_batches import RECENT_KEPT, RECENT_MAX, no_recent
-from headrace.log.segment.room import Room
+from headrace.log.segment.room import Room, roll_after_ms
 from headrace.log.segment.segment_name import (
     LOG,
     OFFSET_INDEX,
@@ -233,7 +232,7 @@ class Segment:
             return False
         if self.size_bytes == 0:
             return not self.can_hold(last_offset)
-        roll_ms = self._roll_ms(config)
+        roll_ms = roll_after_ms(config, self.path)
         indexable_bytes = self.indexable_bytes(config)
         if (
             self.size_bytes + size_bytes > config.segment_bytes
@@ -268,11 +267,6 @@ class Segment:
             return self.size_bytes
         return self.size_bytes + max(1, (free - 1) * config.index_interval_bytes)
 
-    def _roll_ms(self, config: LogConfig) -> int:
-        if config.segment_jitter_ms > 0:
-            return config.roll_ms - self._jitter_ms(config)
-        return config.roll_ms
-
     def can_hold(self, last_offset: int) -> bool:
         """Return whether an index entry can hold `last_offset`: 31 bits over the base offset."""
         return last_offset - self.base_offset <= _INT_MAX
@@ -285,11 +279,6 @@ class Segment:
         if first_ms >= 0 and timestamp_ms >= 0:
             return timestamp_ms - first_ms
         return self._storage.clock.wall_ms() - self.created_ms
-
-    def _jitter_ms(self, config: LogConfig) -> int:
-        """Return up to segment.jitter.ms: different for each segment, the same after a restart."""
-        bound = min(config.segment_jitter_ms, config.segment_ms)
-        return crc32(str(self.path).encode()) % (bound + 1)
 
     def close_indexes(self) -> bool:
         """Add the last entry of the time index, because no batch follows, and drop what is known of
@@ -350,7 +339,11 @@ class Segment:
         Raises:
             FileNotFoundError: the segment was retired meanwhile; look for it in the log again.
         """
-        file = self._storage.files.get(self.path)
+        try:
+            file = self._storage.files.get(self.path)
+        except FileNotFoundError:
+            # It has its new name already. Past the pool, which may know another file by it.
+            file = self._storage.filesystem.open(self._path(LOG))
         if self.retired:
             raise FileNotFoundError(f"{self.path.name} left the log")
         return file
@@ -449,26 +442,29 @@ class Segment:
         The `.log` comes last when the segment is being put in place and first when it is taken
         away, so that a `.log` without its indexes is never found under its final name.
         """
-        filesystem, files = self._storage.filesystem, self._storage.files
-        suffixes = [OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX]
-        suffixes.insert(0 if not self.stage else 3, LOG)
-        old = {suffix: self._path(suffix) for suffix in suffixes}
-        self.stage = stage
-        for suffix in suffixes:
-            new = self._path(suffix)
-            if suffix == LOG or filesystem.exists(old[suffix]):
-                filesystem.replace(old[suffix], new)
-            files.forget(old[suffix])
-            files.forget(new)
-        self._renamed()
+        log_first, self.stage = not self.stage, stage
+        if log_first:
+            self._rename_log()
+        self.offset_index.rename(self._path(OFFSET_INDEX))
+        self.time_index.rename(self._path(TIME_INDEX))
+        self.transaction_index.rename(self._path(TRANSACTION_INDEX))
+        if not log_first:
+            self._rename_log()
+
+    def _rename_log(self) -> None:
+        """Give the `.log` the name of the present stage. Until `path` says so, too, `file` looks
+        for both."""
+        old, self._file = self.path, _no_file
+        new = self._path(LOG)
+        self._storage.filesystem.replace(old, new)
+        self._storage.files.forget(old)
+        self._storage.files.forget(new)
+        self.path = new
 
     def move(self, directory: Path) -> None:
         """Go on in `directory`, because the directory of all files was renamed."""
         self._storage.files.forget(self.path)
         self.directory = directory
-        self._renamed()
-
-    def _renamed(self) -> None:
         self.path = self._path(LOG)
         self._file = _no_file
         self.offset_index.move(self._path(OFFSET_INDEX))

@@ -65,7 +65,12 @@ class Place:
     def __init__(self, config: LogConfig) -> None:
         self._disk = CrashDisk()
         self._directory = LogDirectory.open(
-            FOLDER, configs=lambda _: config, clock=ManualClock(), filesystem=self._disk
+            FOLDER,
+            configs=lambda _: config,
+            clock=ManualClock(),
+            filesystem=self._disk,
+            # When a segment is synced decides when the next one begins.
+            background=False,
         )
         self.log = self._directory.create(CLICKS)
 

@@ -86,6 +86,12 @@ async def committed(broker: Broker, group: str = "g") -> int:
     return registry.fetch_offsets(group, [CLICKS_0])[CLICKS_0].offset
 
 
+async def fetched(broker: Broker) -> int:
+    """What a client hears that asks for the offset of g."""
+    offsets = await broker.groups.read_when_safe("g", lambda g: g.fetch_offsets("g", [CLICKS_0]))
+    return offsets[CLICKS_0].offset
+
+
 async def loaded(broker: Broker, group: str = "g") -> GroupRegistry:
     while True:
         try:
@@ -362,6 +368,42 @@ def test_a_heartbeat_does_not_wait_for_offsets(tmp_path: Path) -> None:
         assert not waiting.done()
         synced.set_result(None)
         assert (await waiting).error is None
+
+    run(tmp_path, scenario, settings={"log.flush.interval.messages": "1"})
+
+
+def test_offsets_are_told_when_they_cannot_be_lost_any_more(tmp_path: Path) -> None:
+    async def scenario(broker: Broker) -> None:
+        await commit(broker, 1)
+        synced = hold_syncs(broker)
+        assert await fetched(broker) == 1
+        committing = asyncio.create_task(commit(broker, 2))
+        await turns()
+        fetching = asyncio.create_task(fetched(broker))
+        await turns()
+
+        assert not fetching.done()
+        synced.set_result(None)
+        assert (await committing).error is None
+        assert await fetching == 2
+
+    run(tmp_path, scenario, settings={"log.flush.interval.messages": "1"})
+
+
+def test_offsets_that_are_lost_are_not_told(tmp_path: Path) -> None:
+    async def scenario(broker: Broker) -> None:
+        await commit(broker, 1)
+        synced = hold_syncs(broker)
+        committing = asyncio.create_task(commit(broker, 2))
+        await turns()
+        fetching = asyncio.create_task(fetched(broker))
+        await turns()
+        synced.set_exception(StorageError("fsync failed"))
+
+        assert (await committing).error is GroupError.NOT_COORDINATOR
+        with pytest.raises(Refusal) as refusal:
+            await fetching
+        assert refusal.value.error is GroupError.NOT_COORDINATOR
 
     run(tmp_path, scenario, settings={"log.flush.interval.messages": "1"})
 

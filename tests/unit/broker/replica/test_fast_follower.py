@@ -153,3 +153,12 @@ def test_another_epoch_and_what_is_forgotten_are_left_to_the_fetcher(fetching: F
     fetching.fast_path.forget()
     assert fetching.serve(batch) is None
     assert fetching.log.log_end_offset == 1
+
+
+def test_an_answer_from_above_the_present_log_end_is_left_to_the_fetcher(
+    fetching: Fetching,
+) -> None:
+    fetching.log.truncate_to(0)
+
+    assert fetching.serve(fetching.answer(stamped(1, b"second"))) is None
+    assert fetching.log.log_end_offset == 0

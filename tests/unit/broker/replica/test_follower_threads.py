@@ -131,6 +131,7 @@ def test_many_moves_of_a_log_start_are_one_piece_of_work(tmp_path: Path) -> None
     async def scenario(following: Following) -> None:
         following.receive_records(stored(0, 10), 10)
         for log_start in range(1, 9):
+            following.requested()
             following.receive_records(b"", 10, log_start)
 
         assert len(following.log_threads) == 1
@@ -319,6 +320,23 @@ def test_a_truncation_that_failed_is_tried_again_later(
 
     def fail(follower: Follower, leader_start: int) -> None:
         raise DiskFull("there is no room")
+
+    run(tmp_path, scenario)
+
+
+def test_records_that_were_asked_for_above_the_present_log_end_leave_no_gap(
+    tmp_path: Path,
+) -> None:
+    async def scenario(following: Following) -> None:
+        following.receive_records(stored(0, 3), 3)
+        [asked] = following.requested()
+        assert asked.fetch_offset == 3
+        following.log.truncate_to(0)
+
+        following.receive_records(stored(3, 2), 5)
+
+        assert following.log.log_end_offset == 0
+        assert [each.fetch_offset for each in following.requested()] == [0]
 
     run(tmp_path, scenario)
 

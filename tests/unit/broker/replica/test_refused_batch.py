@@ -142,11 +142,36 @@ def test_a_late_batch_of_an_earlier_epoch_takes_no_place() -> None:
     assert refused.take_reason(batch(6, epoch=1), log(4, epoch=1)) == FULL
 
 
-def test_unknown_ids_and_names_too_long_for_a_topic_are_not_remembered() -> None:
+def test_a_topic_that_a_broker_has_not_heard_of_yet_is_a_reason_as_well() -> None:
     refused = RefusedBatches()
-    refused.note(batch(5), ErrorCode.unknown_topic_id)
+    refused.note(batch(0), ErrorCode.unknown_topic_id)
+
+    assert refused.take_reason(batch(1), log()) == ErrorCode.unknown_topic_id
+    assert refused.take_reason(batch(0), log()) is None
+
+
+def test_topics_that_nobody_knows_take_no_place_of_others() -> None:
+    refused = RefusedBatches(most_producers=2, most_unknown=2)
+    refused.note(batch(5), FULL)
+    for producer_id in range(100, 110):
+        refused.note(batch(0, producer_id=producer_id), ErrorCode.unknown_topic_or_partition)
+
+    assert len(refused) == 3
+    assert refused.take_reason(batch(6), log(4)) == FULL
+
+
+def test_of_two_reasons_one_is_said_until_both_batches_are_there() -> None:
+    refused = RefusedBatches()
+    refused.note(batch(0), ErrorCode.unknown_topic_id)
+    refused.note(batch(1), FULL)
+
+    assert refused.take_reason(batch(1), log()) == ErrorCode.unknown_topic_id
+    assert refused.take_reason(batch(2), log(0)) == FULL
+    assert refused.take_reason(batch(2), log(0, 1)) is None
+
+
+def test_names_too_long_for_a_topic_are_not_remembered() -> None:
     records = memoryview(sample_batch(b"v", producer_id=7, producer_epoch=0, sequence=5))
 
-    assert len(refused) == 0
     assert NumberedBatch.of("t" * 249, 0, records) is not None
     assert NumberedBatch.of("t" * 250, 0, records) is None

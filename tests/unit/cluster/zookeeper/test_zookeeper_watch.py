@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,6 +35,8 @@ class Ensemble:
     def __init__(self, names: list[str]) -> None:
         self.connected = True
         self.reads = 0
+        self.unanswered = 0
+        self.busy = False
         self._names = names
         self._listener: Callable[[str], object] = lambda _: None
         self._watches: dict[str, Callable[[Any], object]] = {}
@@ -46,12 +49,16 @@ class Ensemble:
 
     def get_children_async(self, path: str, watch: Callable[[Any], object]) -> Answer:
         self._watches[path] = watch
-        return Answer(list(self._names), comes=self.connected)
+        comes = self.connected and not self.unanswered
+        self.unanswered = max(0, self.unanswered - 1)
+        return Answer(list(self._names), comes=comes)
 
     def get_async(self, path: str, watch: Callable[[Any], object]) -> Answer:
         self.reads += 1
         self._watches[path] = watch
         stat = SimpleNamespace(mzxid=self.reads, version=0, ephemeralOwner=0)
+        if self.busy:  # it changes again as soon as it is read
+            watch(SimpleNamespace(path=path))
         return Answer((b"", stat), comes=self.connected)
 
     def fire_all(self) -> None:
@@ -121,3 +128,63 @@ def test_a_cut_that_heals_in_time_ends_no_session(watched: Watched) -> None:
     wait_until(lambda: len(watched.changed) == 30, what="everything read again")
 
     assert watched.alive == []
+
+
+def test_changes_that_never_end_do_not_keep_a_session_from_being_reported(
+    watched: Watched,
+) -> None:
+    watched.ensemble.cut()
+    wait_until(lambda: watched.alive == [False], what="the end of the session")
+    watched.ensemble.busy = True
+    watched.ensemble.unanswered = 1
+    watched.ensemble.heal()
+    watched.ensemble.fire_all()
+
+    wait_until(lambda: watched.alive == [False, True], what="a session again")
+    watched.ensemble.busy = False
+
+
+def test_a_break_after_the_news_of_a_connection_counts(watched: Watched) -> None:
+    """The news wait in a queue; the connection has broken again when they are read."""
+    reading = Event()
+    held = Event()
+
+    def hold() -> None:
+        reading.set()
+        held.wait(10)
+
+    watched.watch._work.put(hold)
+    reading.wait(10)
+    watched.ensemble.cut()
+    watched.ensemble.heal()
+    watched.ensemble.cut()
+    cut_at = time.monotonic()
+    watched.ensemble.connected = True  # as it looks in the moment in which the news are read
+    held.set()
+    wait_until(watched.watch._work.empty, what="all news read")
+    watched.watch.stop()
+
+    assert watched.watch._suspended_at is not None
+    assert watched.watch._suspended_at <= cut_at
+
+
+def test_a_break_while_everything_is_read_reports_no_session(watched: Watched) -> None:
+    """The kinds behind the break are not read, and no answer is missing to say so."""
+    cuts: list[str] = []
+
+    def cut_once(path: str, node: object) -> None:
+        if watched.ensemble.connected and watched.alive and not cuts:
+            cuts.append(path)
+            watched.ensemble.cut()
+
+    watched.watch.add("topics", cut_once)
+    watched.watch.add("brokers", lambda path, node: None)
+    watched.ensemble.cut()
+    wait_until(lambda: watched.alive == [False], what="the end of the session")
+    watched.ensemble.heal()
+    wait_until(lambda: bool(cuts) and watched.watch._work.empty(), what="the next break")
+    assert watched.alive == [False]
+
+    watched.ensemble.heal()
+
+    wait_until(lambda: watched.alive == [False, True], what="a session again")

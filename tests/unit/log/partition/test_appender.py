@@ -1,45 +1,29 @@
 """What a log appends, and what the append returns."""
 
 from collections.abc import Callable
-from pathlib import Path
-from random import Random
 
 import pytest
 
-from headrace.log.log_directory import LogDirectory
-from headrace.log.partition.loader import load_log
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
 from headrace.model.error import (
     BatchTooLarge,
     CorruptBatch,
     InvalidArgument,
-    InvalidProducerEpoch,
     InvalidRecord,
     InvalidTimestamp,
-    OutOfOrderSequence,
-    UnexpectedAppendOffset,
 )
-from headrace.model.ids import TopicPartition
 from headrace.records.batch import (
-    CONTROL_BIT,
     LOG_APPEND_TIME,
-    TRANSACTIONAL_BIT,
     Batch,
     build_head,
 )
 from headrace.records.compression import Codec
 from headrace.records.recompress import recompressed
-from testkit.fault.crash_disk import CrashDisk
-from testkit.fault.crash_node import Loss
 from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
-from testkit.sample.filled_log import fill, offsets
+from testkit.sample.filled_log import offsets
 
 OpenLog = Callable[..., PartitionLog]
-
-
-# -- append ----------------------------------------------------------------------------------------
 
 
 def test_an_append_gets_the_next_offsets(log: PartitionLog) -> None:
@@ -150,233 +134,6 @@ def test_a_batch_without_a_producer_leaves_none_behind(log: PartitionLog) -> Non
     assert log.producer_entries() == []
 
 
-# -- producers -------------------------------------------------------------------------------------
-
-
-def test_a_batch_sent_twice_is_stored_once(log: PartitionLog) -> None:
-    batch = sample_batch(b"a", b"b", producer_id=1, producer_epoch=0, sequence=0)
-    first = log.append(batch, 0)
-
-    second = log.append(batch, 0)
-
-    assert second.duplicate
-    assert (second.base_offset, second.last_offset) == (first.base_offset, first.last_offset)
-    assert log.log_end_offset == 2
-
-
-def numbered(sequence: int, producer_id: int = 7, producer_epoch: int = 0) -> bytes:
-    return sample_batch(
-        b"x" * 50, producer_id=producer_id, producer_epoch=producer_epoch, sequence=sequence
-    )
-
-
-def test_all_of_the_last_five_batches_are_known_after_a_clean_stop(open_log: OpenLog) -> None:
-    log = open_log()
-    for sequence in range(8):
-        log.append(numbered(sequence), 0)
-        log.append(numbered(sequence, producer_id=8), 0)
-    log.close()
-
-    log = open_log()
-
-    for sequence in range(3, 8):
-        again = log.append(numbered(sequence), 0)
-        assert again.duplicate
-        assert again.base_offset == again.last_offset == 2 * sequence
-    with pytest.raises(OutOfOrderSequence):
-        log.append(numbered(2), 0)
-    assert not log.append(numbered(8), 0).duplicate
-
-
-@pytest.mark.parametrize("rolls", [(), (0,), (7,), (5,), (3, 4, 5, 6, 7)])
-def test_what_a_snapshot_of_producers_left_out_is_read_from_the_log(
-    log: PartitionLog, disk: CrashDisk, directory: Path, rolls: tuple[int, ...]
-) -> None:
-    """A snapshot has the last batch of each producer; four more may be sent again, and lie in as
-    many segments."""
-    log.append(sample_batch(b"x"), 0)
-    for sequence in range(8):
-        if sequence in rolls:
-            log.roll()
-        log.append(numbered(sequence), 0)
-        log.append(numbered(sequence, producer_id=8), 0)
-    log.close()
-
-    log, _ = load_log(
-        Storage(disk, ManualClock()),
-        log.partition,
-        directory,
-        log.config,
-        clean=True,
-        recovery_point=17,
-    )
-
-    with pytest.raises(OutOfOrderSequence):
-        log.append(numbered(2), 0)
-    for sequence in range(3, 8):
-        again = log.append(numbered(sequence), 0)
-        assert again.duplicate
-        assert again.base_offset == again.last_offset == 2 * sequence + 1
-    with pytest.raises(OutOfOrderSequence):
-        log.append(numbered(9), 0)
-    assert log.append(numbered(8), 0).base_offset == 17
-
-
-def test_a_damaged_index_ends_the_search_for_what_a_snapshot_left_out(
-    disk: CrashDisk, directory: Path, open_log: OpenLog
-) -> None:
-    log = open_log(segment_bytes=200)
-    for sequence in range(6):
-        log.append(sample_batch(b"v" * 60, producer_id=7, producer_epoch=0, sequence=sequence), 0)
-    damaged = log.segments[-2].base_offset
-    log.close()
-    file = disk.open(directory / f"{damaged:020d}.index")
-    file.truncate(0)
-    file.pwritev([b"12345"], 0)
-
-    storage = Storage(disk, ManualClock())
-    log, _ = load_log(storage, log.partition, directory, log.config, clean=True, recovery_point=6)
-
-    for _ in range(2):
-        with pytest.raises(OutOfOrderSequence):
-            log.append(sample_batch(b"v" * 60, producer_id=7, producer_epoch=0, sequence=1), 0)
-    assert storage.failure is None
-
-
-def test_batches_of_an_earlier_epoch_are_not_known_again(open_log: OpenLog) -> None:
-    log = open_log()
-    log.append(numbered(0), 0)
-    log.append(numbered(0, producer_epoch=1), 0)
-    log.append(numbered(1, producer_epoch=1), 0)
-    log.close()
-
-    log = open_log()
-
-    with pytest.raises(InvalidProducerEpoch):
-        log.append(numbered(0), 0)
-    assert log.append(numbered(0, producer_epoch=1), 0).base_offset == 1
-
-
-def test_a_gap_in_the_sequence_is_refused(log: PartitionLog) -> None:
-    log.append(sample_batch(b"a", producer_id=1, producer_epoch=0, sequence=0), 0)
-    with pytest.raises(OutOfOrderSequence):
-        log.append(sample_batch(b"b", producer_id=1, producer_epoch=0, sequence=2), 0)
-
-
-def test_sequences_continue_within_one_append(log: PartitionLog) -> None:
-    pair = [
-        sample_batch(b"a", producer_id=1, producer_epoch=0, sequence=0),
-        sample_batch(b"b", producer_id=1, producer_epoch=0, sequence=1),
-    ]
-    log.append(b"".join(pair), 0)
-    with pytest.raises(OutOfOrderSequence):
-        log.append(
-            sample_batch(b"c", producer_id=1, producer_epoch=0, sequence=2)
-            + sample_batch(b"d", producer_id=1, producer_epoch=0, sequence=4),
-            0,
-        )
-    assert log.log_end_offset == 2
-
-
-def test_a_producer_is_checked_behind_a_batch_of_none(log: PartitionLog) -> None:
-    log.append(numbered(0), 0)
-    with pytest.raises(OutOfOrderSequence):
-        log.append(sample_batch(b"a") + numbered(5), 0)
-    assert log.log_end_offset == 1
-
-
-def test_a_retry_names_the_broker_time_of_the_first_time(
-    open_log: OpenLog, clock: ManualClock
-) -> None:
-    log = open_log(message_timestamp_type="LogAppendTime")
-    first = log.append(numbered(0), 0)
-    clock.advance(5000)
-
-    assert log.append(numbered(0), 0).log_append_time_ms == first.log_append_time_ms
-
-
-def test_a_retry_names_no_broker_time_where_producers_tell_the_time(log: PartitionLog) -> None:
-    log.append(numbered(0), 0)
-
-    assert log.append(numbered(0), 0).log_append_time_ms == -1
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_each_batch_of_an_append_continues_the_one_before(log: PartitionLog, count: int) -> None:
-    log.append(numbered(0), 0)
-
-    log.append(b"".join(numbered(1 + number) for number in range(count)), 0)
-
-    assert log.log_end_offset == 1 + count
-    assert [entry.last_sequence for entry in log.producer_entries()] == [count]
-
-
-def test_an_old_epoch_is_fenced(log: PartitionLog) -> None:
-    log.append(sample_batch(b"a", producer_id=1, producer_epoch=3, sequence=0), 0)
-    with pytest.raises(InvalidProducerEpoch):
-        log.append(sample_batch(b"b", producer_id=1, producer_epoch=2, sequence=1), 0)
-
-
-def test_idle_producers_are_forgotten(log: PartitionLog, clock: ManualClock) -> None:
-    log.append(sample_batch(b"a", producer_id=1, producer_epoch=0, sequence=0), 0)
-    clock.advance(1000)
-    assert log.expire_producers(1000) == 1
-    assert list(log.producer_entries()) == []
-
-
-# -- following -------------------------------------------------------------------------------------
-
-
-def test_a_follower_keeps_offsets_and_epochs(log: PartitionLog) -> None:
-    log.append_as_follower(sample_batch(b"a", base_offset=5, leader_epoch=2))
-    log.append_as_follower(sample_batch(b"b", base_offset=9, leader_epoch=3))
-    log.set_high_watermark(10)
-
-    assert log.log_end_offset == 10
-    assert offsets(log, 0) == [5, 9]
-    assert [tuple(entry) for entry in log.epochs.entries] == [(2, 5), (3, 9)]
-
-
-def test_a_follower_leaves_out_a_cut_off_batch(log: PartitionLog) -> None:
-    two = sample_batch(b"a", leader_epoch=0) + sample_batch(b"b", base_offset=1, leader_epoch=0)
-    log.append_as_follower(two[:-3])
-    assert log.log_end_offset == 1
-    assert log.append_as_follower(two[-20:]).size_bytes == 0
-
-
-def test_a_follower_refuses_what_it_has(log: PartitionLog) -> None:
-    fill(log, 3)
-    with pytest.raises(UnexpectedAppendOffset):
-        log.append_as_follower(sample_batch(b"a", base_offset=2, leader_epoch=0))
-
-
-def test_a_follower_knows_the_producers_of_what_it_copies(log: PartitionLog) -> None:
-    batch = sample_batch(b"a", leader_epoch=0, producer_id=1, producer_epoch=0, sequence=0)
-
-    log.append_as_follower(batch)
-
-    assert log.append(batch, 0).duplicate
-
-
-def test_a_follower_copies_a_batch_from_before_there_were_epochs(log: PartitionLog) -> None:
-    log.append_as_follower(sample_batch(b"a", leader_epoch=-1))
-
-    assert log.log_end_offset == 1
-    assert log.epochs.entries == ()
-
-
-def test_a_follower_starts_a_segment_at_the_first_batch_behind_a_jump(log: PartitionLog) -> None:
-    log.append_as_follower(sample_batch(b"a", leader_epoch=0))
-    far = 2**31 + 10
-
-    log.append_as_follower(
-        sample_batch(b"b", base_offset=far, leader_epoch=0)
-        + sample_batch(b"c", base_offset=far + 1, leader_epoch=0)
-    )
-
-    assert [segment.base_offset for segment in log.segments] == [0, far]
-
-
 # -- records that are none -------------------------------------------------------------------------
 
 
@@ -455,101 +212,3 @@ def test_a_record_newer_than_its_batch_says_is_refused(open_log: OpenLog) -> Non
     with pytest.raises(InvalidTimestamp) as raised:
         log.append(memoryview(head + bytes(rows)), 0)
     assert [record for record, _ in raised.value.record_errors] == [1]
-
-
-# -- what a leader sends that is unusual -----------------------------------------------------------
-
-
-def test_a_follower_writes_no_marker_that_it_cannot_read(open_log: OpenLog) -> None:
-    log = open_log()
-    log.append_as_follower(sample_batch(b"a", leader_epoch=0))
-    rows = b"\x02\x00"
-    head = build_head(
-        rows,
-        base_offset=1,
-        leader_epoch=0,
-        attributes=CONTROL_BIT | TRANSACTIONAL_BIT,
-        last_offset_delta=0,
-        record_count=1,
-        producer_id=7,
-        producer_epoch=0,
-    )
-    with pytest.raises(CorruptBatch):
-        log.append_as_follower(head + rows)
-    log.sync()
-
-    assert log.log_end_offset == open_log().log_end_offset == 1
-
-
-def control(producer_id: int, rows: bytes) -> bytes:
-    head = build_head(
-        rows,
-        base_offset=1,
-        leader_epoch=0,
-        attributes=CONTROL_BIT | TRANSACTIONAL_BIT,
-        last_offset_delta=0,
-        record_count=1 if rows else 0,
-        producer_id=producer_id,
-        producer_epoch=0,
-    )
-    return head + rows
-
-
-def control_rows(kind: int, value: bytes) -> bytes:
-    """One control record; `kind` is ABORT 0, COMMIT 1, or another that nothing here reads."""
-    key = bytes([0, 0, 0, kind])
-    body = b"\0\0\0" + bytes([2 * len(key)]) + key + bytes([2 * len(value)]) + value + b"\0"
-    return bytes([2 * len(body)]) + body
-
-
-@pytest.mark.parametrize("producer_id", [0, 7])
-def test_a_follower_writes_no_marker_without_the_coordinators_epoch(
-    log: PartitionLog, producer_id: int
-) -> None:
-    log.append_as_follower(sample_batch(b"a", leader_epoch=0))
-
-    with pytest.raises(CorruptBatch):
-        log.append_as_follower(control(producer_id, control_rows(1, b"\0")))
-
-    assert log.log_end_offset == 1
-
-
-@pytest.mark.parametrize(
-    ("producer_id", "rows"),
-    [(7, b""), (7, control_rows(2, b"\0")), (-1, control_rows(1, b"\0"))],
-    ids=["compacted away", "of another kind", "of no producer"],
-)
-def test_a_follower_copies_a_control_batch_that_ends_no_transaction(
-    log: PartitionLog, producer_id: int, rows: bytes
-) -> None:
-    log.append_as_follower(sample_batch(b"a", leader_epoch=0))
-
-    log.append_as_follower(control(producer_id, rows))
-
-    assert log.log_end_offset == 2
-
-
-@pytest.mark.parametrize("loss", [Loss.EVERYTHING, Loss.NOTHING])
-def test_a_jump_of_offsets_that_no_index_can_hold_survives_a_crash(
-    loss: Loss,
-) -> None:
-    disk = CrashDisk()
-
-    def opened() -> LogDirectory:
-        return LogDirectory.open(Path("/data"), filesystem=disk, background=False)
-
-    clicks = TopicPartition("clicks", 0)
-    log = opened().create(clicks)
-    far = 2**31 + 10
-    for base in (0, far, far + 1, 3 * far):
-        log.append_as_follower(sample_batch(b"v", base_offset=base, leader_epoch=0))
-    log.sync()
-    assert [segment.base_offset for segment in log.segments] == [0, far, 3 * far]
-
-    disk.crash(Random(1), loss=loss, chaos=False)
-
-    log = opened().get(clicks)
-    log.set_high_watermark(log.log_end_offset)
-    assert log.log_end_offset == 3 * far + 1
-    assert offsets(log, 0) == [0]
-    assert offsets(log, far) == [far, far + 1]

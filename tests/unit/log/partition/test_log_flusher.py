@@ -10,6 +10,7 @@ from threading import Thread
 import pytest
 
 from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.segment.segment import Segment
 from headrace.model.clock import ManualClock
 from headrace.model.error import (
     DiskFull,
@@ -292,3 +293,26 @@ def test_an_append_waits_when_a_segment_has_twice_its_size(
     assert len(log.segments) == 3
     assert all(segment.size_bytes <= 2 * MIB for segment in log.segments)
     assert disk.unsynced_bytes(log.segments[0].path) == 0
+
+
+def test_a_segment_that_a_truncation_takes_away_meanwhile_harms_no_flush(
+    open_log: OpenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(segment_bytes=200)
+    fill(log, 6)
+    sync = Segment.sync
+    taken_away: list[Segment] = []
+
+    def truncate_first(segment: Segment) -> None:
+        if not taken_away and segment.base_offset > 0:
+            taken_away.append(segment)
+            assert log.truncate_to(segment.base_offset - 1)
+        sync(segment)
+
+    monkeypatch.setattr(Segment, "sync", truncate_first)
+
+    assert log.flush() < 6
+
+    assert all(segment.retired for segment in taken_away)
+    fill(log, 1)
+    assert log.flush() == log.log_end_offset

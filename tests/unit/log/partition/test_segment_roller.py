@@ -238,3 +238,29 @@ def test_a_jump_whose_batch_finds_no_room_can_be_made_again(
 
     assert log.read(FAR, 1000, max_offset=FAR + 1).read() == batch
     assert log.log_end_offset == FAR + 1
+
+
+def test_a_write_that_is_refused_after_a_flush_was_asked_for_asks_for_another(
+    disk: CrashDisk, directory: Path
+) -> None:
+    """The first flush may have begun before the write, and pays only for those before it."""
+    rolling = Rolling(disk, directory, segment_bytes=2 * MIB)
+
+    def refuse_one() -> None:
+        full = disk.inject(Fault(errno.ENOSPC, lambda call: call.name == "pwritev", times=None))
+        with pytest.raises(DiskFull):
+            rolling.append(MIB // 2)
+        disk.faults.remove(full)
+
+    rolling.append(MIB)
+    refuse_one()
+    rolling.append(MIB)
+    rolling.append(MIB // 2)
+    rolling.append(MIB // 4)
+    assert len(rolling.asked) == 1
+
+    refuse_one()
+    rolling.append(MIB // 8)
+
+    assert len(rolling.asked) == 2
+    assert len(rolling.sizes) == 1

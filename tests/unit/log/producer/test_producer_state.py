@@ -12,6 +12,7 @@ from headrace.model.error import (
     InvalidProducerEpoch,
     InvalidTransactionState,
     OutOfOrderSequence,
+    UnknownProducer,
 )
 from headrace.records.batch import add_sequence
 
@@ -138,6 +139,32 @@ def test_a_duplicate_older_than_that_is_out_of_order(log: Log) -> None:
         log.append(first, 10)
     with pytest.raises(OutOfOrderSequence):
         log.append(0, 10)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_number_of_a_transaction_that_has_ended_is_no_duplicate(log: Log, count: int) -> None:
+    """librdkafka takes one again after an abort, for other records, as many as there are."""
+    log.append(0, 2, transactional=True)
+    assert log.append(0, 2, transactional=True) == Duplicate(0, 1, 1000)
+    log.mark(aborted=True)
+
+    with pytest.raises(UnknownProducer, match="in a transaction that has ended"):
+        log.append(0, count, transactional=True)
+
+    log.append(2, transactional=True)
+    log.append(3, transactional=True)
+    assert log.append(2, transactional=True) == Duplicate(3, 3, 1000)
+    with pytest.raises(UnknownProducer, match="in a transaction that has ended"):
+        log.append(0, count, transactional=True)
+
+
+def test_a_gap_within_a_transaction_is_out_of_order(log: Log) -> None:
+    log.append(0, transactional=True)
+    with pytest.raises(OutOfOrderSequence):
+        log.append(2, transactional=True)
+    log.mark()
+    with pytest.raises(OutOfOrderSequence):
+        log.append(2, transactional=True)
 
 
 def test_a_batch_that_overlaps_an_old_one_is_no_duplicate(log: Log) -> None:
@@ -301,7 +328,6 @@ def test_after_a_marker_that_raised_the_epoch_sequences_begin_at_zero(log: Log) 
 def test_after_a_marker_of_the_same_epoch_sequences_go_on(log: Log) -> None:
     log.append(0, 10, transactional=True)
     log.mark()
-    assert log.append(0, 10, transactional=True) == Duplicate(0, 9, 1000)
     assert log.append(10, transactional=True) is None
 
 

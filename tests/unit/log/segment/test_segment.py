@@ -1,9 +1,12 @@
 """One segment: its file, its indexes, and when it is time for the next one."""
 
+from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from headrace.log.index.transaction_index import AbortedTransactionEntry
 from headrace.log.segment.placed_batch import PlacedBatch
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_name import CLEANED, DELETED, LOG, SWAP, parse_segment_file_name
@@ -172,3 +175,83 @@ def test_names_tell_base_offset_kind_and_stage(stage: str) -> None:
 @pytest.mark.parametrize("name", ["42.log", "00000000000000000042.txt", "meta.properties", ".lock"])
 def test_other_names_are_no_segments(name: str) -> None:
     assert parse_segment_file_name(name) is None
+
+
+def found_while_renamed(
+    segment: Segment, disk: CrashDisk, look: Callable[[], object]
+) -> list[object]:
+    """What a reader in another thread finds each time right after a file got its final name."""
+    found: list[object] = []
+    readers = []
+
+    def replace(source: Path, target: Path) -> None:
+        CrashDisk.replace(disk, source, target)
+        reader = Thread(target=lambda: found.append(look()))
+        readers.append(reader)
+        reader.start()
+        # It may have to wait until the name is known.
+        reader.join(0.05)
+
+    segment.rename(SWAP)
+    disk.replace = replace  # type: ignore[method-assign]
+    segment.rename("")
+    for reader in readers:
+        reader.join()
+    return found
+
+
+def test_a_reader_finds_the_batches_while_their_file_gets_its_name(
+    segment: Segment, storage: Storage, disk: CrashDisk
+) -> None:
+    batch = put(segment, b"a")
+
+    def look() -> bytes:
+        storage.files.close()
+        return segment.file().pread(segment.size_bytes, 0)
+
+    segment.sync_indexes()
+    found = found_while_renamed(segment, disk, look)
+
+    assert found == [bytes(batch.buffer)] * 3
+
+
+def test_a_reader_finds_what_was_aborted_while_the_index_gets_its_name(
+    segment: Segment, disk: CrashDisk
+) -> None:
+    put(segment, b"a")
+    aborted = AbortedTransactionEntry(
+        producer_id=1, first_offset=100, last_offset=101, last_stable_offset=101
+    )
+    segment.transaction_index.append(aborted)
+    segment.sync_indexes()
+
+    def look() -> list[AbortedTransactionEntry]:
+        segment.transaction_index.unload()
+        return list(segment.transaction_index.entries())
+
+    found = found_while_renamed(segment, disk, look)
+
+    assert found == [[aborted]] * 4
+
+
+def test_a_reader_finds_the_entries_while_an_index_gets_its_name(
+    segment: Segment, disk: CrashDisk
+) -> None:
+    for _ in range(3):
+        put(segment, b"a")
+    segment.sync_indexes()
+
+    def look() -> int:
+        segment.offset_index._file.unload()
+        return segment.offset_index.lookup(102).offset
+
+    found = found_while_renamed(segment, disk, look)
+
+    assert found == [102] * 3
+
+
+def test_indexes_are_synced_while_they_get_another_name(segment: Segment, disk: CrashDisk) -> None:
+    put(segment, b"a")
+    segment.sync_indexes()
+
+    assert found_while_renamed(segment, disk, segment.sync_indexes) == [None] * 3
