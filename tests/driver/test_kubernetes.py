@@ -16,6 +16,7 @@ import pyspark
 import pytest
 
 from headrace.process.die_with_parent import die_with_parent
+from testkit.peer.java import SHORT_RUNS
 from testkit.peer.kubernetes_api import KubernetesApi
 from testkit.peer.kubernetes_jars import KUBERNETES_CLIENT_VERSION
 from testkit.peer.peer import PeerMissing, require_peer
@@ -69,7 +70,7 @@ def test_the_driver_is_a_pod_with_a_service_and_without_a_password(
             *("--checkpoint", "s3a://flows/words"),
             *(f"-X{key}={value}" for key, value in SETTINGS.items()),
         ],
-        env={**os.environ, "HEADRACE_CLIENT_CONFIG": str(login)},
+        env={**os.environ, **SHORT_RUNS, "HEADRACE_CLIENT_CONFIG": str(login)},
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -16,9 +16,11 @@ from headrace.client.settings import ClientSettings
 from headrace.spark.sink.batch_transaction import BatchTransaction
 from headrace.spark.sink.column import SinkColumns
 from headrace.spark.sink.commit import (
+    TAKEN_OVER,
     BatchChanged,
     BatchOutdated,
     SinkFenced,
+    _key,
     commit_outputs,
     discard_outputs,
 )
@@ -28,6 +30,7 @@ from headrace.spark.sink.staging_topic import StagingTopic
 from headrace.spark.sink.task import SinkTask
 from headrace.spark.sink.task_output import TaskOutput
 from headrace.spark.sink.transaction_ledger import NO_BATCH, LastBatch
+from headrace.wire.api import ApiKey
 from testkit.peer.apache_kafka import ApacheKafka
 from testkit.peer.transactional import read_to_end
 from testkit.process.broker_process import BrokerProcess
@@ -342,6 +345,64 @@ def test_says_that_two_drivers_run_one_query(sink: Sink, monkeypatch: pytest.Mon
     assert sink.visible() == [b"a"]
 
 
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[ApiKey]:
+    """What this process asks of brokers, as it asks."""
+    asked: list[ApiKey] = []
+    send = BrokerConnection._send
+
+    def note(self: BrokerConnection, api: ApiKey, *arguments: Any) -> Any:
+        asked.append(api)
+        return send(self, api, *arguments)
+
+    monkeypatch.setattr(BrokerConnection, "_send", note)
+    return asked
+
+
+def test_takes_over_and_reads_the_ledger_for_its_first_batch_only(
+    sink: Sink, requests: list[ApiKey]
+) -> None:
+    once = {ApiKey.INIT_PRODUCER_ID, ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR, ApiKey.METADATA}
+    first, second = sink.task(b"a"), sink.task(b"b", b"c")
+    sink.commit(0, first)
+    asked = set(requests)
+    requests.clear()
+
+    assert sink.commit(1, second)
+
+    assert once <= asked
+    assert once.isdisjoint(requests)
+    assert sink.visible() == [b"a", b"b", b"c"]
+
+
+def test_takes_over_again_after_another_driver_has(sink: Sink) -> None:
+    """The ledger then decides whether the other driver has committed this batch."""
+    sink.commit(0, sink.task(b"a"))
+    mine = TAKEN_OVER.take(_key(sink.options, sink.name))
+    assert mine is not None
+    sink.commit(1, sink.task(b"b"))
+    TAKEN_OVER.keep(_key(sink.options, sink.name), mine)
+
+    assert not sink.commit(1, sink.task(b"b"))
+    assert sink.commit(2, sink.task(b"c"))
+
+    assert sink.visible() == [b"a", b"b", b"c"]
+
+
+def test_goes_on_after_the_brokers_were_restarted_between_two_batches(
+    own_broker: BrokerProcess, topic: str
+) -> None:
+    own_broker.start()
+    sink = Sink(own_broker, topic)
+    sink.commit(0, sink.task(b"a"))
+    own_broker.kill()
+    own_broker.start()
+
+    assert sink.commit(1, sink.task(b"b"))
+
+    assert sink.visible() == [b"a", b"b"]
+
+
 class Killed(BaseException):
     """The driver is dead: nothing is cleaned up."""
 
@@ -370,12 +431,16 @@ def die_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, bool], No
 
 
 @pytest.mark.parametrize("after_sending", [False, True])
+@pytest.mark.parametrize(("batch", "most"), [("first", 10), ("next", 3)])
 def test_each_record_is_there_once_wherever_the_driver_dies(
     sink: Sink,
     die_at: Callable[[int, bool], None],
     monkeypatch: pytest.MonkeyPatch,
     after_sending: bool,
+    batch: str,
+    most: int,
 ) -> None:
+    """In its first batch, or in a next one, which takes nothing over."""
     send = BrokerConnection._send
     deaths = 0
     expected: list[bytes] = []
@@ -383,6 +448,8 @@ def test_each_record_is_there_once_wherever_the_driver_dies(
         first, second = b"%d-first" % batch_id, b"%d-second" % batch_id
         expected += [first, second]
         outputs = [sink.task(first), sink.task(second, staged=True)]
+        if batch == "first":
+            TAKEN_OVER.forget()
         die_at(batch_id + 1, after_sending)
         try:
             sink.commit(batch_id, *outputs)
@@ -395,7 +462,7 @@ def test_each_record_is_there_once_wherever_the_driver_dies(
         # Spark has not written its commit log: the new driver does the whole batch again.
         sink.commit(batch_id, sink.task(first), sink.task(second, staged=True))
 
-    assert deaths > 10
+    assert deaths > most
     assert sink.visible() == sorted(expected)
 
 

@@ -61,6 +61,9 @@ class BrokerConnection:
     Args:
         allocate: allocates the buffers that responses are read into.
 
+    Attributes:
+        answered_at: when the last response came, by `time.monotonic`.
+
     Raises:
         Unreachable: no process listens at the address.
         ConnectionLost: the listener closed the connection, or is no Kafka broker.
@@ -79,6 +82,7 @@ class BrokerConnection:
         self._inbox = Inbox(address, allocate)
         self._socket = _connect(address, settings)
         self.closed = False
+        self.answered_at = time.monotonic()
         self._login_expires = False
         try:
             self._agree_on_versions()
@@ -272,6 +276,7 @@ class BrokerConnection:
 
     def _parse(self, pending: PendingRequest, frame: Frame) -> Any:
         self._pending.popleft()
+        self.answered_at = time.monotonic()
         correlation_id, body = parse_response(pending.api, pending.version, frame)
         if correlation_id != pending.correlation_id:
             raise ConnectionLost(f"{self.address} answered another request than was asked")

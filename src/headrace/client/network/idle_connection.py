@@ -9,7 +9,8 @@ Rule 2: a connection is released to it only while nothing is in flight, and if i
         expire (KIP-368). It goes to a client that would log in at the same address as the same
         user.
 Rule 3: the broker must answer before a connection is reused, so that it is worth as much as a new
-        one: a broker, or a firewall in between, may have forgotten it without a word.
+        one: a broker, or a firewall in between, may have forgotten it without a word. An answer in
+        the last `PROVEN_SECONDS` is proof enough.
 Rule 4: at most `MAX_IDLE`, and none that was idle for longer than `IDLE_SECONDS` is reused.
 """
 
@@ -30,6 +31,10 @@ MAX_IDLE: Final = 16
 IDLE_SECONDS: Final = 30.0
 ANSWER_SECONDS: Final = 1.0
 """How long to wait for a connection to prove itself. To connect again is the better choice then."""
+
+PROVEN_SECONDS: Final = 1.0
+"""How long an answer proves a connection. A client that sends requests one after the other on its
+own connection takes as much for granted."""
 
 
 class _Login(NamedTuple):
@@ -71,7 +76,8 @@ class IdleConnections:
                 try:
                     if _is_quiet(found):
                         found.reuse_for(settings, allocate)
-                        proven = found.answers(ANSWER_SECONDS)
+                        recent = self._clock() - found.answered_at <= PROVEN_SECONDS
+                        proven = recent or found.answers(ANSWER_SECONDS)
                         if proven:
                             return found
                         self._close_all(address)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from headrace.client.write.pending_batch import PendingBatch, SharedBuffer, pending_batches
 from headrace.client.write.row_partitioner import Columns, RowPartitioner
@@ -12,6 +12,10 @@ from headrace.records.encode import encode
 
 Placed: TypeAlias = tuple[int, list[PendingBatch]]
 """A partition, and batches for it in their order."""
+
+
+# What a record has besides key, value and headers, less the offsets that Arrow counts.
+_ROW_OVERHEAD_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class RowEncoder:
             batches = encode(
                 rows,
                 timestamp_ms=now_ms,
-                max_batch_bytes=self.batch_bytes,
+                max_batch_bytes=self._even_bytes(rows),
                 codec=self.codec,
                 level=self.level,
             ).batches
@@ -56,6 +60,14 @@ class RowEncoder:
         return buffer, [
             (partition, pending_batches(batches, buffer)) for partition, batches in encoded
         ]
+
+    def _even_bytes(self, rows: Columns) -> int:
+        """Return a size at which these rows fill batches evenly, instead of all but the last."""
+        expected: int = rows.nbytes + rows.num_rows * _ROW_OVERHEAD_BYTES
+        count = -(-expected // self.batch_bytes)
+        if count < 2:
+            return self.batch_bytes
+        return min(self.batch_bytes, -(-expected // count) + expected // 64)
 
     def chunks(self, columns: Columns) -> Iterator[Columns]:
         """Yield slices of about `chunk_bytes`, or of one row if that is larger."""

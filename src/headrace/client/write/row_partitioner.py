@@ -71,6 +71,11 @@ class RowPartitioner:
         self._take_turns(assigned, run_rows)
         yield from _cut(columns, assigned, self.count)
 
+    def goes_anywhere(self, columns: Columns) -> bool:
+        """Return whether no row of these can have a key or name a partition."""
+        names = columns.schema.names
+        return PARTITION not in names and "key" not in names
+
     def check(self, columns: Columns) -> None:
         """Refuse columns that cannot become records, before any row of them is written.
 

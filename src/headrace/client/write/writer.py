@@ -163,6 +163,9 @@ class Writer:
         if accumulator is None:
             accumulator = self._accumulators[name] = Accumulator()
         enough = min(self._encoder.chunk_bytes, self._encoder.batch_bytes * partitioner.count)
+        # One call's rows then fill a batch by themselves: to join them with others is a copy.
+        if partitioner.goes_anywhere(columns):
+            enough = min(enough, self._encoder.batch_bytes // 2)
         for ready in accumulator.add(columns, enough):
             self._write_out(name, ready)
         if accumulator.age_seconds > self._linger_seconds:
@@ -183,6 +186,13 @@ class Writer:
         while not self._sender.is_idle:
             self._sender.wait()
         self._sender.raise_failure()
+
+    def rest(self) -> None:
+        """Flush, and leave the connections to other clients of this process until the next write
+        (`reuses_connections`). What is known of the cluster, and the producer id, are kept."""
+        self.flush()
+        self._sender.close()
+        self._pool.close()
 
     @property
     def written(self) -> dict[TopicPartition, AcknowledgedRecords]:

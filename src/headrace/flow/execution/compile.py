@@ -16,6 +16,7 @@ from headrace.flow.runtime.plan_run import PlanRun
 from headrace.flow.runtime.report import ReportAddress
 from headrace.flow.runtime.spout_offset import MessageId
 from headrace.flow.runtime.stage_map import BoltStage, SpoutStage
+from headrace.spark.worker_socket import AcknowledgingFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +98,8 @@ def _stage(plan_run: PlanRun, stage: Stage, frame: Any, spark: Any, *, streaming
         )
     tasks = min(_slots_of(plan_run.layout, stage), int(spark.conf.get(_SHUFFLE_PARTITIONS)))
     spread = frame.repartitionById(tasks, F.pmod(F.col("slot"), F.lit(tasks)))
-    work = BoltStage(plan_run, stage.number, bounded=not streaming).__call__
-    return spread.mapInArrow(work, CHUNK_DDL)
+    work = AcknowledgingFunction(BoltStage(plan_run, stage.number, bounded=not streaming))
+    return spread.mapInArrow(work.__call__, CHUNK_DDL)
 
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"

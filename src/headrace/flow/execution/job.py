@@ -22,6 +22,7 @@ from headrace.flow.plan.work import Work
 from headrace.flow.runtime.record import RECORD_FIELDS
 from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.flow.storage.location import Location
+from headrace.spark.worker_socket import AcknowledgingFunction
 
 _SINK_GUARANTEE = {
     Guarantee.EXACTLY_ONCE: "exactly-once",
@@ -123,7 +124,7 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
         compiled = compile_plan(plan, spark, streaming=False)
         rows, sink = compiled.frame, chunk_sink.FORMAT
         if compiled.tail is not None:
-            rows = rows.mapInArrow(compiled.tail.__call__, RECORD_FIELDS.ddl)
+            rows = rows.mapInArrow(AcknowledgingFunction(compiled.tail).__call__, RECORD_FIELDS.ddl)
             sink = "headrace"
         spark.dataSource.register(chunk_sink.ChunkDataSource)
         options = {**sink_options(plan), "kafka.bootstrap.servers": brokers}

@@ -11,7 +11,7 @@ import pyarrow as pa
 from headrace.client.error import BrokerError, ClientError, WriteFailed
 from headrace.client.read.read_range import LogEdge
 from headrace.client.read.reader import Reader
-from headrace.client.read.topic_follower import TopicFollower
+from headrace.client.read.table_reader import TableReader
 from headrace.client.settings import ClientSettings
 from headrace.flow.error import FlowError
 from headrace.flow.monitoring.run_folder import CHANGE_SECONDS
@@ -55,7 +55,7 @@ class RemoteControl:
         self._settings = settings
         self._clock = clock or SystemClock()
         self._table = _FollowedRuns()
-        self._follower = TopicFollower(
+        self._reader = TableReader(
             settings,
             TopicPartition(RUNS, 0),
             self._table,
@@ -76,7 +76,7 @@ class RemoteControl:
             FlowError: the topic cannot be read.
         """
         try:
-            self._follower.update()
+            self._reader.update()
         except ClientError as error:
             raise _explained(error, RUNS, "read") from error
         return self._table.table.runs()

@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from headrace.flow.runtime.spout_offset import SpoutOffset
 from headrace.flow.runtime.spout_task import SPOUT_NAME, SpoutTask, SpoutTaskSpec
 from headrace.flow.runtime.stage_source import SealedStage, StageFunction
+from headrace.spark.worker_socket import AcknowledgingInput
 
 _CLOSE_SECONDS = 10.0
 Shape = dict[str, Any]
@@ -75,7 +76,7 @@ class TuplePartition(InputPartition):
         super().__init__(tuples)
 
 
-class SpoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class SpoutReader(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Calls the spout on the driver, and the stage in tasks.
 
     The spout is opened by the first question for offsets: Spark makes readers in other processes

@@ -19,9 +19,10 @@ from headrace.flow.runtime.stage_run import StageRun
 from headrace.flow.runtime.task_state import StateKeeper
 from headrace.flow.runtime.worker_tasks import worker_tasks
 from headrace.spark.worker_memory import freeze_modules
+from headrace.spark.worker_socket import AcknowledgingInput
 
 
-class StageProcessor(StatefulProcessor):
+class StageProcessor(AcknowledgingInput, StatefulProcessor):
     """Runs a stage with state. It must pickle: Spark makes a new one per task and batch."""
 
     def __init__(self, plan_run: PlanRun, stage: int) -> None:

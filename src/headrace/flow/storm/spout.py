@@ -11,6 +11,7 @@ from headrace.flow.plan.fields import Fields
 from headrace.flow.plan.plan import DEFAULT_STREAM
 from headrace.flow.runtime.spout_offset import MessageId
 from headrace.flow.runtime.tuple_batch import ORIGIN, TupleBatch, no_origin
+from headrace.spark.worker_socket import AcknowledgingFunction
 
 RECORD_COLUMNS = Fields.parse(
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
@@ -69,7 +70,9 @@ class Spout:
             output_ddl: the columns of the stage, as Spark's DDL.
             label: a name that no other spout of the session has.
         """
-        return self.frame(spark, streaming=streaming).mapInArrow(stage.__call__, output_ddl)
+        return self.frame(spark, streaming=streaming).mapInArrow(
+            AcknowledgingFunction(stage).__call__, output_ddl
+        )
 
     def in_group(self, group: str) -> "Spout":
         """Return this spout, committing its progress to a group unless it has a group already.

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 from headrace.spark.kinesis.client import kinesis_client
 from headrace.spark.kinesis.option import KinesisSourceOptions
 from headrace.spark.kinesis.task import KinesisTask, ShardPartition
+from headrace.spark.worker_socket import AcknowledgingInput
 
 # The service's time is rounded down to a second, and may lag behind that of the records.
 _MARGIN_MS: Final = 5_000
@@ -17,7 +18,7 @@ _MARGIN_MS: Final = 5_000
 _NOTHING: Final = InputPartition(None)
 
 
-class KinesisBatch(DataSourceReader):
+class KinesisBatch(AcknowledgingInput, DataSourceReader):
     """Reads what the stream has when the query begins.
 
     A task ends at the end of its shard, or at a page of records that came after the query began. So

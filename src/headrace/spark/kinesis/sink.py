@@ -16,6 +16,7 @@ from pyspark.sql.datasource import (
 from headrace.model.error import ConfigError, InvalidArgument
 from headrace.spark.kinesis.option import KinesisConnection, read_sink_options
 from headrace.spark.worker_memory import freeze_modules
+from headrace.spark.worker_socket import AcknowledgingInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +30,7 @@ _TYPES: Final = {
 _REQUIRED: Final = ("data", "partitionKey")
 
 
-class KinesisStreamSink(DataSourceStreamArrowWriter):
+class KinesisStreamSink(AcknowledgingInput, DataSourceStreamArrowWriter):
     """`writeStream.format("kinesis")`."""
 
     def __init__(self, options: Mapping[str, str], schema: "StructType") -> None:
@@ -46,7 +47,7 @@ class KinesisStreamSink(DataSourceStreamArrowWriter):
         """Do nothing: what was put cannot be taken back."""
 
 
-class KinesisBatchSink(DataSourceArrowWriter):
+class KinesisBatchSink(AcknowledgingInput, DataSourceArrowWriter):
     """`write.format("kinesis")`."""
 
     def __init__(self, options: Mapping[str, str], schema: "StructType", overwrite: bool) -> None:

@@ -29,9 +29,10 @@ from headrace.spark.kinesis.position import (
     load_offset,
 )
 from headrace.spark.kinesis.task import KinesisTask, RangePartition
+from headrace.spark.worker_socket import AcknowledgingInput
 
 
-class KinesisStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class KinesisStream(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches on the driver, and passes records on in tasks.
 
     Args:

@@ -1,10 +1,12 @@
-"""One transaction in which the driver writes encoded record batches.
+"""The transactions in which the driver writes encoded record batches, one after the other.
 
 Rule 1: taking the transactional id over fences every other driver that has it, and ends the open
 transaction of one that died; only then may the ledger be read.
 Rule 2: a transaction that is not committed is aborted. When even that fails, because the driver was
 killed or no broker responds, the next driver that takes over aborts it, or the coordinator does
 when it times out.
+Rule 3: the next transaction of the same object takes nothing over. Every request of it fails if
+another driver has taken over since, and nothing of it is visible then.
 """
 
 from collections.abc import Mapping
@@ -14,6 +16,7 @@ from typing import Final
 from headrace.client.error import ClientError, ProducerFenced
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.write.pending_batch import SharedBuffer, pending_batches
+from headrace.client.write.producer_id import ProducerIdentity
 from headrace.client.write.sender import Sender
 from headrace.client.write.transaction_calls import NO_MEMBERSHIP, OffsetAndMetadata
 from headrace.client.write.writer_transaction import WriterTransaction
@@ -25,7 +28,7 @@ _HELD_MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 class BatchTransaction:
-    """The next transaction of a transactional id.
+    """The next transaction of a transactional id; and those after it, each begun with `begin`.
 
     Example:
         with BatchTransaction(pool, "headrace-sink-1", 60_000) as transaction:
@@ -51,6 +54,10 @@ class BatchTransaction:
         self._sender.restart(identity)
         self._state.begin(identity)
 
+    def begin(self) -> None:
+        """Begin another transaction, after one that was committed, or had nothing in it."""
+        self._state.begin(self._sender.identity)
+
     def write(self, target: TopicPartition, data: memoryview) -> None:
         """Send a batch; wait while too many bytes are held.
 
@@ -70,7 +77,7 @@ class BatchTransaction:
             self._sender.wait()
         self._sender.raise_failure()
         self._state.commit_offsets(group, offsets, NO_MEMBERSHIP)
-        self._state.end(committed=True)
+        self._continue_as(self._state.end(committed=True))
 
     def __enter__(self) -> "BatchTransaction":
         return self
@@ -85,10 +92,14 @@ class BatchTransaction:
             # After fencing there is nothing left to abort.
             if self._state.is_open and not isinstance(error, ProducerFenced):
                 self._sender.discard()
-                self._state.end(committed=False)
+                self._continue_as(self._state.end(committed=False))
         except ClientError as second:
             if error is None:
                 raise
             error.add_note(f"the transaction could not be aborted either: {second}")
         finally:
             self._sender.close()
+
+    def _continue_as(self, identity: ProducerIdentity) -> None:
+        if identity != self._sender.identity:
+            self._sender.restart(identity)

@@ -17,6 +17,7 @@ from headrace.spark.sink.commit import commit_outputs
 from headrace.spark.sink.option import read_sink_options
 from headrace.spark.sink.task import SinkTask
 from headrace.spark.sink.task_output import query_of, task_query_id
+from headrace.spark.worker_socket import AcknowledgingFunction
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -67,7 +68,7 @@ def each_batch(
             output = SinkTask(sink_options, columns, name(query), query).run(batches)
             yield pa.record_batch({"output": pa.array([pickle.dumps(output)], pa.binary())})
 
-        encoded = rows.mapInArrow(encode, "output BINARY").collect()
+        encoded = rows.mapInArrow(AcknowledgingFunction(encode).__call__, "output BINARY").collect()
         # Pickled by our own tasks, a moment ago.
         outputs = [pickle.loads(bytes(row.output)) for row in encoded]  # noqa: S301
         sink = name(query_of(outputs))

@@ -26,13 +26,14 @@ from headrace.spark.sink.column import SinkColumns
 from headrace.spark.sink.option import SinkGuarantee, SinkOptions, read_sink_options
 from headrace.spark.sink.task_output import TaskOutput, query_of, task_query_id
 from headrace.spark.worker_memory import freeze_modules
+from headrace.spark.worker_socket import AcknowledgingInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
 
-class StreamSink(DataSourceStreamArrowWriter):
+class StreamSink(AcknowledgingInput, DataSourceStreamArrowWriter):
     """`writeStream.format("headrace")`.
 
     Exactly-once unless the option `guarantee` says otherwise. The sink's name contains the query's
@@ -88,7 +89,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         return f"{self._options.prefix}-{query_id}"
 
 
-class BatchSink(DataSourceArrowWriter):
+class BatchSink(AcknowledgingInput, DataSourceArrowWriter):
     """`write.format("headrace")`.
 
     At-least-once unless the option `guarantee` says otherwise, as Spark's Kafka connector is. With

@@ -15,9 +15,10 @@ from headrace.spark.source.offset_limit import EARLIEST, LATEST, EachPartition, 
 from headrace.spark.source.offset_range import OffsetRange, split_ranges
 from headrace.spark.source.option import SourceOptions
 from headrace.spark.source.task import RangePartition, SourceTask
+from headrace.spark.worker_socket import AcknowledgingInput
 
 
-class BatchSource(DataSourceReader):
+class BatchSource(AcknowledgingInput, DataSourceReader):
     """Plans on the driver (`pushFilters`, `partitions`) and reads in tasks (`read`)."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:

@@ -30,11 +30,12 @@ from headrace.spark.source.offset_range import OffsetRange, split_ranges
 from headrace.spark.source.option import SourceOptions
 from headrace.spark.source.progress import Progress
 from headrace.spark.source.task import RangePartition, SourceTask
+from headrace.spark.worker_socket import AcknowledgingInput
 
 Shape = dict[str, dict[str, int]]
 
 
-class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans offsets on the driver and reads records in tasks."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:

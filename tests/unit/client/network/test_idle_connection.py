@@ -13,6 +13,7 @@ from headrace.client.network.idle_connection import (
     IDLE,
     IDLE_SECONDS,
     MAX_IDLE,
+    PROVEN_SECONDS,
     IdleConnections,
 )
 from headrace.client.settings import ClientSettings, SaslSettings, TlsSettings
@@ -36,6 +37,7 @@ class FakeConnection:
         self.holds_bytes = False
         self.is_silent = False
         self.closed = False
+        self.answered_at = -2 * PROVEN_SECONDS
         self.broker, self._socket = socket.socketpair()
 
     def reuse_for(self, settings: ClientSettings, allocate: Any) -> None:
@@ -191,6 +193,19 @@ def test_a_broker_that_has_forgotten_its_connections_without_a_word_costs_one_wa
 
     assert idle.open(HERE, SETTINGS) not in made
     assert all(each.closed for each in made)
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(PROVEN_SECONDS, False), (1.1, True)])
+def test_a_connection_that_has_just_answered_need_not_prove_itself(
+    idle: Any, clock: Clock, seconds: float, asked: bool
+) -> None:
+    first = idle.open(HERE, SETTINGS)
+    first.answered_at = clock.now
+    first.is_silent = True
+    idle.release(first)
+    clock.now += seconds
+
+    assert (idle.open(HERE, SETTINGS) is not first) is asked
 
 
 def test_a_forked_process_leaves_the_connections_of_its_parent_alone(idle: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.read.topic_follower import TopicFollower
+from headrace.client.read.table_reader import TableReader
 from headrace.client.settings import ClientSettings
 from headrace.client.write.writer import Writer
 from headrace.console.status import stream_poller
@@ -67,25 +67,25 @@ def test_a_topic_of_the_same_name_is_read_from_its_start(
     pool: ConnectionPool, topic: str, count: int
 ) -> None:
     table = Values()
-    follower = TopicFollower(pool.settings, TopicPartition(topic, 0), table, columns=["value"])
-    follower.update()
+    reader = TableReader(pool.settings, TopicPartition(topic, 0), table, columns=["value"])
+    reader.update()
     assert table.values == [], "there is no such topic yet"
     create(pool, topic)
     write(pool, topic, numbered(1, 2))
-    follower.update()
+    reader.update()
     write(pool, topic, numbered(3))
-    follower.update()
+    reader.update()
     assert table.values == [b"1", b"2", b"3"]
     before = table.cleared
 
     delete(pool, topic)
     create(pool, topic)
     write(pool, topic, numbered(*range(10, 10 + count)))
-    follower.update()
+    reader.update()
 
     assert table.values == [b"%d" % each for each in range(10, 10 + count)]
     assert table.cleared == before + 1
-    follower.update()
+    reader.update()
     assert table.cleared == before + 1
 
 
@@ -95,12 +95,12 @@ def test_what_was_removed_behind_the_position_means_that_all_is_read_again(
     create(pool, topic)
     write(pool, topic, numbered(1))
     table = Values()
-    follower = TopicFollower(pool.settings, TopicPartition(topic, 0), table, columns=["value"])
-    follower.update()
+    reader = TableReader(pool.settings, TopicPartition(topic, 0), table, columns=["value"])
+    reader.update()
     write(pool, topic, numbered(2, 3))
     Admin(pool).delete_records({TopicPartition(topic, 0): 2})
 
-    follower.update()
+    reader.update()
 
     assert table.values == [b"3"]
 

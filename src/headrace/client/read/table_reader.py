@@ -4,7 +4,7 @@ Rule 1: the table holds what the records before the position say, also after a f
 `update` goes on there.
 Rule 2: the table is read from the start again when the position means nothing any more. That is so
 when the topic was deleted and created again, which its id tells even if the new one has grown past
-the position; when it ends before the position; and when records were removed behind it, among which
+the position; when it ends before the position; and when records after it were removed, among which
 may have been the end of something.
 """
 
@@ -25,7 +25,7 @@ from headrace.wire.error_code import ErrorCode
 _TRIES: Final = 3
 
 
-class FollowedTable(Protocol):
+class RecordTable(Protocol):
     """What a topic's records add up to."""
 
     def clear(self) -> None:
@@ -35,23 +35,23 @@ class FollowedTable(Protocol):
         """Apply records, in the order of the topic."""
 
 
-class TopicFollower:
+class TableReader:
     """Reads one topic into one table. For one thread; nothing is kept open between two updates.
 
     Args:
         columns: of the records that the table gets.
 
     Example:
-        follower = TopicFollower(settings, TopicPartition("states", 0), table, columns=["key"])
+        reader = TableReader(settings, TopicPartition("states", 0), table, columns=["key"])
         while True:
-            follower.update()
+            reader.update()
     """
 
     def __init__(
         self,
         settings: ClientSettings,
         partition: TopicPartition,
-        table: FollowedTable,
+        table: RecordTable,
         *,
         columns: Sequence[str],
         read_committed: bool = False,
