@@ -1,0 +1,1 @@
+"""The schema registry: Confluent's API on the topic `_schemas`."""

@@ -1,0 +1,315 @@
+"""The ASGI application: reads a request within bounds, checks who sent it, and has it served.
+
+Rule 1: nothing here parses schemas or waits for a broker. That is done in threads: writes in their
+own, so that writes that wait for each other do not hold up reads.
+Rule 2: the bytes of a body count against one budget from their arrival until the answer is there.
+Rule 3: this is the only place that writes a `RegistryError` as bytes.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote
+
+import structlog
+
+from headrace.client.error import ClientError
+from headrace.gateway.http.asgi import Receive, Scope, Send
+from headrace.gateway.http.byte_budget import ByteBudget
+from headrace.gateway.registry.access.user import EVERYTHING, Rights
+from headrace.gateway.registry.access.watched_users import WatchedUsers
+from headrace.gateway.registry.body import MOST_BODY_BYTES, Disconnected, Refused, read_body
+from headrace.gateway.registry.error import RegistryError, bad_request, store_failure
+from headrace.gateway.registry.forwarder import OFFSET_HEADER, ForwardedAnswer
+from headrace.gateway.registry.operation.table import Match, Right, Route, find_routes
+from headrace.gateway.registry.request import Request
+from headrace.gateway.registry.service import RegistryService
+from headrace.gateway.registry.settings import RegistrySettings
+from headrace.telemetry.browser_guard import from_other_site, is_loopback_name
+
+log = structlog.get_logger()
+
+JSON_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_TYPES: Final = (JSON_TYPE, "application/vnd.schemaregistry+json", "application/json")
+_ACCEPTED_BODIES: Final = (*_TYPES, "application/octet-stream", "")
+
+_BUDGET_BYTES: Final = 64 << 20
+_READ_THREADS: Final = 8
+_WRITE_THREADS: Final = 16
+_CHUNK_BYTES: Final = 512 << 10
+_MOST_PARAMETERS: Final = 100
+_REPEATED: Final = ("key", "value")
+"""Parameters of the query that come several times; the others count once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    content_type: str
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class RegistryApp:
+    """One instance of the registry as an ASGI application."""
+
+    def __init__(self, settings: RegistrySettings, port: int) -> None:
+        self._users = None if settings.users is None else WatchedUsers(settings.users)
+        self._guarded = settings.is_loopback and self._users is None
+        self.service = RegistryService(settings, port)
+        self._bodies = ByteBudget(_BUDGET_BYTES, reserve=MOST_BODY_BYTES)
+        self._reads = ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="registry-read")
+        self._writes = ThreadPoolExecutor(_WRITE_THREADS, thread_name_prefix="registry-write")
+
+    def close(self) -> None:
+        """Wait for what runs, then end. The server has stopped."""
+        for each in (self._reads, self._writes):
+            each.shutdown(wait=True, cancel_futures=True)
+        self.service.stop()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in scope["headers"]
+        }
+        share = self._bodies.share()
+        try:
+            try:
+                content_type = _answer_type(headers)
+                rights = self._authenticate(headers)
+                body = await read_body(receive, headers, share)
+                answer = await self._answer(scope, headers, body, rights, content_type)
+            except Refused as refusal:
+                answer = _error_answer(refusal.error, JSON_TYPE)
+                await _send(send, scope["method"], answer, close=True)
+                return
+            except RegistryError as error:  # the body may not have been read
+                answer = _error_answer(error, JSON_TYPE)
+                await _send(send, scope["method"], answer, close=error.status in (401, 403, 406))
+                return
+            except Disconnected:
+                return
+            del body
+            share.give_back()
+            await _send(send, scope["method"], answer)
+        finally:
+            share.give_back()
+
+    def _authenticate(self, headers: Mapping[str, str]) -> Rights:
+        """Return the rights of a request's sender.
+
+        Raises:
+            RegistryError: 401, or 403 for a web page.
+        """
+        if self._guarded and (
+            not is_loopback_name(headers.get("host", "")) or from_other_site(_Headers(headers))
+        ):
+            raise RegistryError(
+                403,
+                "This server has no login and answers only to 127.0.0.1, localhost and [::1], "
+                "and to no web page of another site.",
+            )
+        if self._users is None:
+            return EVERYTHING
+        user = self._users.current.authenticate(headers.get("authorization", ""))
+        if user is None:
+            raise RegistryError(401, "Unauthorized")
+        return user.rights
+
+    async def _answer(
+        self,
+        scope: Scope,
+        headers: dict[str, str],
+        body: bytes,
+        rights: Rights,
+        content_type: str,
+    ) -> _Answer:
+        path = scope.get("raw_path", b"/").decode("latin-1").partition("?")[0]
+        parts = [unquote(each, errors="replace") for each in path.strip("/").split("/")]
+        match = find_routes([] if parts == [""] else parts)
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        route, names = _route(match, method)
+        query_text = scope["query_string"].decode("latin-1")
+        request = Request(
+            method,
+            names,
+            _query(query_text),
+            None,
+            match.context,
+            rights,
+            path + (f"?{query_text}" if query_text else ""),
+            body,
+            headers,
+        )
+        _authorize(route, request)
+        workers = self._writes if route.writes else self._reads
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(workers, self._serve, route, request, content_type)
+
+    def _serve(self, route: Route, request: Request, content_type: str) -> _Answer:
+        """Serve a request; in a thread."""
+        try:
+            request = _with_body(request)
+            if not route.writes:
+                return _json_answer(route.serve(self.service.view, request), content_type)
+            written = self.service.write(route, request)
+            if isinstance(written, ForwardedAnswer):
+                return _Answer(written.status, written.content_type, written.body)
+            answer, offset = written
+            offset_header = (OFFSET_HEADER.lower().encode(), str(offset).encode())
+            return _json_answer(answer, content_type, offset_header)
+        except RegistryError as error:
+            return _error_answer(error, content_type)
+        except UnicodeEncodeError:  # half of a pair of UTF-16, which JSON can write
+            return _error_answer(
+                bad_request("The request has characters that are no text"), content_type
+            )
+        except ClientError as error:
+            return _error_answer(
+                store_failure(f"The cluster does not answer: {error}"), content_type
+            )
+        except Exception:
+            log.exception("registry_request_failed", method=request.method)
+            return _error_answer(RegistryError(500, "The registry has failed."), content_type)
+
+
+class _Headers:
+    """Headers by names in any case."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._headers = headers
+
+    def get(self, name: str, default: str = "", /) -> str:
+        return self._headers.get(name.lower(), default)
+
+
+def _route(match: Match, method: str) -> tuple[Route, Mapping[str, str]]:
+    if not match.routes:
+        raise RegistryError(404, "HTTP 404 Not Found")
+    if method not in match.routes:
+        raise RegistryError(405, "HTTP 405 Method Not Allowed")
+    return match.routes[method]
+
+
+def _authorize(route: Route, request: Request) -> None:
+    """Refuse what the sender may not do.
+
+    Raises:
+        RegistryError: 40301.
+    """
+    rights, subject = request.rights, request.subject
+    if route.right is Right.READ and not rights.can_read(subject):
+        raise RegistryError(40301, f"User is denied read access to subject '{subject}'")
+    if route.right is Right.WRITE and not rights.can_write(subject):
+        where = f"subject '{subject}'" if subject else "all subjects"
+        raise RegistryError(40301, f"User is denied write access to {where}")
+
+
+def _query(text: str) -> dict[str, str]:
+    """Return the parameters of a query.
+
+    Raises:
+        RegistryError: 400.
+    """
+    try:
+        found = parse_qs(
+            text, keep_blank_values=True, errors="replace", max_num_fields=_MOST_PARAMETERS
+        )
+    except ValueError:
+        raise bad_request(f"A query has at most {_MOST_PARAMETERS} parameters") from None
+    return {
+        name: "\n".join(values) if name in _REPEATED else values[0]
+        for name, values in found.items()
+    }
+
+
+def _with_body(request: Request) -> Request:
+    """Read the JSON of a body.
+
+    Raises:
+        RegistryError: 400, 415.
+    """
+    if request.method not in ("POST", "PUT") or not request.raw_body:
+        return request
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in _ACCEPTED_BODIES:
+        raise RegistryError(415, f"HTTP 415 Unsupported Media Type: write {JSON_TYPE}")
+    try:
+        body = json.loads(request.raw_body)
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"The body is no JSON: {str(error)[:200]}") from error
+    return replace(request, body=body)
+
+
+def _answer_type(headers: Mapping[str, str]) -> str:
+    """Return the media type of the answer that a client accepts.
+
+    Raises:
+        RegistryError: 406.
+    """
+    accept = headers.get("accept", "")
+    wanted = [each.partition(";")[0].strip().lower() for each in accept.split(",")]
+    if not accept or "*/*" in wanted or "application/*" in wanted:
+        return JSON_TYPE
+    for each in _TYPES:
+        if each in wanted:
+            return each
+    raise RegistryError(406, f"HTTP 406 Not Acceptable: accept {JSON_TYPE}")
+
+
+def _json_answer(value: Any, content_type: str, *headers: tuple[bytes, bytes]) -> _Answer:
+    if isinstance(value, str):  # a schema by itself
+        return _Answer(HTTPStatus.OK, content_type, value.encode(), headers)
+    if value is None:
+        return _Answer(HTTPStatus.NO_CONTENT, content_type, b"", headers)
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _Answer(HTTPStatus.OK, content_type, text.encode("utf-8", "replace"), headers)
+
+
+def _error_answer(error: RegistryError, content_type: str) -> _Answer:
+    text = json.dumps(
+        {"error_code": error.code, "message": error.message},
+        separators=(",", ":"),
+        ensure_ascii=False,
+    )
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        headers = ((b"www-authenticate", b'Basic realm="schema registry"'),)
+    return _Answer(error.status, content_type, text.encode("utf-8", "replace"), headers)
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            await send({"type": "lifespan.startup.complete"})
+        elif message["type"] == "lifespan.shutdown":
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+
+
+async def _send(send: Send, method: str, answer: _Answer, *, close: bool = False) -> None:
+    headers = [
+        (b"content-type", answer.content_type.encode()),
+        (b"content-length", str(len(answer.body)).encode()),
+        *answer.headers,
+    ]
+    if close:  # the rest of the body would be read as the next request
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    body = b"" if method == "HEAD" else answer.body
+    # The last message is empty: uvicorn waits for the client before it takes the next piece.
+    for at in range(0, len(body), _CHUNK_BYTES):
+        chunk = body[at : at + _CHUNK_BYTES]
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

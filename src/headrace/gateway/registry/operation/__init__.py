@@ -1,0 +1,1 @@
+"""What the registry can be asked for: one file per resource."""

@@ -1,0 +1,1 @@
+"""What the records of `_schemas` add up to. Pure: no HTTP, no clock, no topic."""

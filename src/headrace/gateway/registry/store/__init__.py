@@ -1,0 +1,1 @@
+"""The topic `_schemas`: read, written, and who of several instances writes."""

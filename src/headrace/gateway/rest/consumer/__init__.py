@@ -1,0 +1,1 @@
+"""Consumer instances: members of groups that clients use over HTTP."""

@@ -1,0 +1,1 @@
+"""Records on their way into topics: parsed, queued, written."""

@@ -1,0 +1,315 @@
+"""Records that wait for their partitions, batches on their way, and what an outcome means.
+
+Pure: it knows no socket and no clock. `record_writer` sends what it hands out.
+
+Rule 1: one batch of a partition is on its way at a time, so the order of puts into a partition is
+the order of their offsets.
+Rule 2: a batch that failed is sent again as it is, with the same producer id and sequence, so that
+a broker that has it already appends it only once. Meanwhile only its own partition waits.
+Rule 3: when a batch is given up, whether it was written is unknown and its sequence is spent. Later
+batches of its partition begin at sequence 0 of the next epoch, as KIP-360 allows. What waits behind
+it fails as well: no request may wait longer than the one before it.
+Rule 4: a batch that is too large for its topic is divided. One record that is too large by itself
+fails alone.
+"""
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from headrace.client.error import BrokerError, ClientError
+from headrace.client.network.retry import STALE_LEADER
+from headrace.client.write.batch_writer import WrittenBatch
+from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
+from headrace.gateway.rest.produce.record import Placed, Record
+from headrace.model.ids import TopicPartition
+from headrace.records.batch import add_sequence
+from headrace.records.column import HEADERS, TIMESTAMP
+from headrace.records.encode import encode
+from headrace.wire.error_code import ErrorCode
+
+RETRY_SECONDS: Final = 20.0
+PAUSE_SECONDS: Final = 0.1
+BATCH_BYTES: Final = 900_000
+"""Below Kafka's default of max.message.bytes. A larger record has a batch of its own."""
+
+_ROUND_BYTES: Final = 16 << 20
+_LARGEST_BATCH: Final = 64 << 20
+_TOO_LARGE: Final = frozenset({ErrorCode.message_too_large, ErrorCode.record_list_too_large})
+_MAY_PASS: Final = STALE_LEADER | {
+    ErrorCode.unknown_topic_or_partition,  # a new partition, which not all brokers know yet
+    ErrorCode.not_enough_replicas,
+    ErrorCode.not_enough_replicas_after_append,
+    ErrorCode.request_timed_out,
+}
+_PLAIN: Final = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+
+
+class Delivery:
+    """What became of the records of one put, in their order.
+
+    Attributes:
+        outcomes: complete once `left` is 0.
+    """
+
+    __slots__ = ("left", "outcomes")
+
+    def __init__(self, count: int) -> None:
+        self.outcomes: list[Placed | ClientError | None] = [None] * count
+        self.left = count
+
+    def finish(self, index: int, outcome: Placed | ClientError) -> bool:
+        """Note the outcome of one record; return whether it was the last."""
+        self.outcomes[index] = outcome
+        self.left -= 1
+        return self.left == 0
+
+
+class QueuedRecord(NamedTuple):
+    """A record, and its place among those of its put."""
+
+    record: Record
+    delivery: Delivery
+    place: int
+
+
+class _Place(NamedTuple):
+    """What the next batch of a partition begins with."""
+
+    identity: ProducerIdentity
+    sequence: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Sending:
+    """One batch of one partition, from its first try to its outcome."""
+
+    partition: TopicPartition
+    rows: list[QueuedRecord]
+    place: _Place
+    time_ms: int
+    deadline: float
+    not_before: float = 0.0
+    on_way: bool = True
+    batch: memoryview | None = None
+
+    def encoded(self) -> memoryview:
+        """Return the batch's bytes, the same at each try. For the thread that sends it."""
+        if self.batch is None:
+            self.batch = _encode(self)
+        return self.batch
+
+
+@dataclass(slots=True)
+class _Partition:
+    waiting: deque[QueuedRecord] = field(default_factory=deque)
+    sending: Sending | None = None
+    place: _Place | None = None
+    most_bytes: int = BATCH_BYTES
+
+
+class ProduceQueue:
+    """The records of one proxy.
+
+    Example:
+        queue.add(partition, rows)
+        for sending in queue.take([partition], now, now_ms):
+            finished = queue.finish(sending, outcome, now)
+    """
+
+    def __init__(self) -> None:
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._identity: ProducerIdentity | None = None
+
+    @property
+    def needs_identity(self) -> bool:
+        """Whether nothing new is handed out before `identify`."""
+        return self._identity is None
+
+    def identify(self, identity: ProducerIdentity) -> None:
+        """Continue with a new producer id, or with `NO_IDENTITY` if the brokers have none."""
+        self._identity = identity
+        for each in self._partitions.values():
+            each.place = None
+
+    def add(self, partition: TopicPartition, rows: Sequence[QueuedRecord]) -> None:
+        """Add records behind those that wait."""
+        found = self._partitions.get(partition)
+        if found is None:
+            found = self._partitions[partition] = _Partition()
+        found.waiting.extend(rows)
+
+    def busy(self) -> list[TopicPartition]:
+        """Return the partitions that have something to be sent, now or after a pause."""
+        return [
+            name
+            for name, each in self._partitions.items()
+            if each.waiting or (each.sending is not None and not each.sending.on_way)
+        ]
+
+    def seconds_to_wait(self, partitions: Collection[TopicPartition], now: float) -> float | None:
+        """Return when the next pause of these partitions ends; None if none is in one."""
+        pauses = [
+            each.not_before - now
+            for name in partitions
+            if (each := self._partitions[name].sending) is not None and not each.on_way
+        ]
+        return max(0.0, min(pauses)) if pauses else None
+
+    def take(
+        self, partitions: Collection[TopicPartition], now: float, now_ms: int
+    ) -> list[Sending]:
+        """Return at most one batch of each of these partitions."""
+        taken: list[Sending] = []
+        total = 0
+        for name in partitions:
+            found = self._partitions.get(name)
+            if found is None:
+                continue
+            sending = found.sending
+            if sending is not None:
+                if not sending.on_way and sending.not_before <= now:
+                    sending.on_way = True
+                    taken.append(sending)
+                continue
+            if not found.waiting or self._identity is None or total >= _ROUND_BYTES:
+                continue
+            rows, size = _take_rows(found)
+            total += size
+            place = found.place or _Place(self._identity)
+            found.sending = Sending(name, rows, place, now_ms, now + RETRY_SECONDS)
+            found.place = _Place(place.identity, add_sequence(place.sequence, len(rows)))
+            taken.append(found.sending)
+        return taken
+
+    def finish(
+        self, sending: Sending, outcome: WrittenBatch | ClientError, now: float
+    ) -> list[Delivery]:
+        """Note what became of a batch that `take` returned; return the puts that are complete."""
+        found = self._partitions.get(sending.partition)
+        if found is None or found.sending is not sending:  # `fail_all` has given it up
+            return []
+        sending.on_way = False
+        if isinstance(outcome, WrittenBatch):
+            found.sending = None
+            self._forget_if_idle(sending.partition, found)
+            return _placed(sending, outcome)
+        if isinstance(outcome, BrokerError) and outcome.code in _TOO_LARGE:
+            found.sending = None
+            self._begin_epoch(found)
+            return self._divide(found, sending, outcome)
+        if _may_pass(outcome) and now < sending.deadline:
+            sending.not_before = now + PAUSE_SECONDS
+            return []
+        found.sending = None
+        self._begin_epoch(found)
+        rows = [*sending.rows, *found.waiting]
+        found.waiting.clear()
+        return _failed(rows, outcome)
+
+    def fail_all(self, error: ClientError) -> list[Delivery]:
+        """Give up everything; return the puts that are complete by that."""
+        rows: list[QueuedRecord] = []
+        for each in self._partitions.values():
+            if each.sending is not None:
+                rows += each.sending.rows
+            rows += each.waiting
+        self._partitions.clear()
+        self._identity = None  # batches may be on their way
+        return _failed(rows, error)
+
+    def _begin_epoch(self, found: _Partition) -> None:
+        """Begin again at sequence 0 of the next epoch; with a new producer id after the last."""
+        place = found.place
+        if place is None or self._identity is None or place.identity == NO_IDENTITY:
+            return
+        if place.identity.producer_id != self._identity.producer_id:
+            found.place = None
+            return
+        following = place.identity.next
+        if following is None:
+            self._identity = None
+        else:
+            found.place = _Place(following)
+
+    def _divide(self, found: _Partition, sending: Sending, error: ClientError) -> list[Delivery]:
+        if len(sending.rows) == 1:
+            return _failed(sending.rows, error)
+        size = sum(each.record.size_bytes for each in sending.rows)
+        found.most_bytes = max(1, min(found.most_bytes, size) // 2)
+        found.waiting.extendleft(reversed(sending.rows))
+        return []
+
+    def _forget_if_idle(self, name: TopicPartition, found: _Partition) -> None:
+        """Keep a partition's sequence while it may be used; without one nothing is to be kept."""
+        if not found.waiting and found.place is not None and found.place.identity == NO_IDENTITY:
+            del self._partitions[name]
+
+
+def _take_rows(found: _Partition) -> tuple[list[QueuedRecord], int]:
+    rows = [found.waiting.popleft()]
+    size = rows[0].record.size_bytes
+    while found.waiting:
+        following = found.waiting[0].record.size_bytes
+        if size + following > found.most_bytes:
+            break
+        size += following
+        rows.append(found.waiting.popleft())
+    return rows, size
+
+
+def _placed(sending: Sending, written: WrittenBatch) -> list[Delivery]:
+    finished = []
+    offset = written.base_offset
+    index = sending.partition.partition
+    for row in sending.rows:
+        time_ms = written.log_append_time_ms
+        if time_ms < 0:
+            own = row.record.timestamp_ms
+            time_ms = sending.time_ms if own is None else own
+        if row.delivery.finish(row.place, Placed(index, offset, time_ms)):
+            finished.append(row.delivery)
+        offset += 1
+    return finished
+
+
+def _failed(rows: Sequence[QueuedRecord], error: ClientError) -> list[Delivery]:
+    return [row.delivery for row in rows if row.delivery.finish(row.place, error)]
+
+
+def _may_pass(error: ClientError) -> bool:
+    """Return whether sending again may help: a leader moves, or a connection was lost."""
+    return not isinstance(error, BrokerError) or error.code in _MAY_PASS
+
+
+def _encode(sending: Sending) -> memoryview:
+    records = [each.record for each in sending.rows]
+    columns: dict[str, list[Any]] = {
+        "key": [each.key for each in records],
+        "value": [each.value for each in records],
+    }
+    schema = _PLAIN
+    if any(each.headers for each in records):
+        schema = schema.append(pa.field("headers", HEADERS))
+        columns["headers"] = [
+            [{"key": name, "value": value} for name, value in each.headers] for each in records
+        ]
+    if any(each.timestamp_ms is not None for each in records):
+        schema = schema.append(pa.field("timestamp", TIMESTAMP))
+        columns["timestamp"] = [
+            sending.time_ms if each.timestamp_ms is None else each.timestamp_ms for each in records
+        ]
+    place = sending.place
+    encoded = encode(
+        pa.record_batch(columns, schema=schema),
+        timestamp_ms=sending.time_ms,
+        max_batch_bytes=_LARGEST_BATCH,
+        producer_id=place.identity.producer_id,
+        producer_epoch=place.identity.epoch,
+        base_sequence=-1 if place.identity == NO_IDENTITY else place.sequence,
+    )
+    [batch] = encoded.batches
+    return batch

@@ -1,0 +1,143 @@
+"""Produces the records of requests: chooses their partitions and waits for their offsets.
+
+For one event loop. Nothing here waits for a broker: topics are looked up in threads, and records
+are written in others.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from headrace.client.error import BrokerError, ClientError
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.client.write.partitioner import partition_of
+from headrace.gateway.rest.cluster_access import ClusterAccess
+from headrace.gateway.rest.produce.produce_queue import Delivery, QueuedRecord
+from headrace.gateway.rest.produce.record import Placed, Record
+from headrace.gateway.rest.produce.record_writer import RecordWriter
+from headrace.model.ids import TopicPartition
+from headrace.wire.error_code import ErrorCode
+
+Outcomes = list[Placed | ClientError]
+
+_KNOWN_SECONDS: Final = 30.0
+_MOST_TOPICS: Final = 10_000
+
+
+class TopicLeaders(NamedTuple):
+    """A topic's partitions and who leads them."""
+
+    total: int
+    leaders: dict[int, int]
+    until: float
+
+
+class _PendingDelivery(Delivery):
+    __slots__ = ("future",)
+
+    def __init__(self, count: int, future: "asyncio.Future[Outcomes]") -> None:
+        super().__init__(count)
+        self.future = future
+
+
+class Producer:
+    """Writes records of requests.
+
+    Example:
+        leaders = await producer.find("clicks")
+        outcomes = await producer.put("clicks", leaders, records)
+    """
+
+    def __init__(
+        self, access: ClusterAccess, settings: ClientSettings, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._access = access
+        self._loop = loop
+        self._writer = RecordWriter(settings, self._done)
+        self._topics: dict[str, TopicLeaders] = {}
+        self._asked: dict[str, asyncio.Task[TopicLeaders]] = {}
+        self._turn = 0
+
+    async def find(self, topic: str) -> TopicLeaders:
+        """Return a topic's partitions, known for some seconds.
+
+        Raises:
+            BrokerError: there is no such topic.
+        """
+        known = self._topics.get(topic)
+        if known is not None and known.until > time.monotonic():
+            return known
+        task = self._asked.get(topic)
+        if task is None:
+            task = self._asked[topic] = self._loop.create_task(self._ask(topic))
+            task.add_done_callback(lambda _: self._asked.pop(topic, None))
+        return await asyncio.shield(task)
+
+    def put(
+        self, topic: str, leaders: TopicLeaders, records: Sequence[Record]
+    ) -> "asyncio.Future[Outcomes]":
+        """Write records; the result has an outcome for each, in their order.
+
+        Records without partition and key of one call go to the same partition.
+        """
+        future: asyncio.Future[Outcomes] = self._loop.create_future()
+        if not records:
+            future.set_result([])
+            return future
+        delivery = _PendingDelivery(len(records), future)
+        self._turn += 1
+        rows: dict[TopicPartition, list[QueuedRecord]] = {}
+        for index, record in enumerate(records):
+            chosen = record.partition
+            if chosen is None:
+                chosen = (
+                    self._turn if record.key is None else partition_of(record.key, leaders.total)
+                )
+                chosen %= leaders.total
+            elif chosen not in leaders.leaders:
+                missing = BrokerError(ErrorCode.unknown_topic_or_partition)
+                delivery.finish(index, missing)
+                continue
+            rows.setdefault(TopicPartition(topic, chosen), []).append(
+                QueuedRecord(record, delivery, index)
+            )
+        if rows:
+            try:
+                self._writer.put(rows, leaders.leaders)
+            except ClientError as error:
+                future.set_exception(error)
+        else:
+            _resolve([delivery])
+        return future
+
+    def stop(self) -> None:
+        """Write what waits, then end. Not for the event loop."""
+        self._writer.stop()
+
+    async def _ask(self, topic: str) -> TopicLeaders:
+        def ask(pool: ConnectionPool) -> TopicLeaders:
+            found = pool.metadata([topic]).topics.get(topic)
+            if found is None or not found.partitions:
+                error = None if found is None else found.error
+                raise error or BrokerError(ErrorCode.unknown_topic_or_partition)
+            leaders = {each.index: each.leader for each in found.partitions.values()}
+            return TopicLeaders(len(leaders), leaders, time.monotonic() + _KNOWN_SECONDS)
+
+        found = await self._access.run(ask)
+        if len(self._topics) >= _MOST_TOPICS:
+            self._topics.clear()
+        self._topics[topic] = found
+        return found
+
+    def _done(self, deliveries: list[Delivery]) -> None:
+        """Hand results to the event loop; called in other threads."""
+        self._loop.call_soon_threadsafe(_resolve, deliveries)
+
+
+def _resolve(deliveries: list[Delivery]) -> None:
+    for each in deliveries:
+        assert isinstance(each, _PendingDelivery)
+        if not each.future.done():  # its request may be gone
+            each.future.set_result([one for one in each.outcomes if one is not None])

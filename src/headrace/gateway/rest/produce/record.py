@@ -1,0 +1,37 @@
+"""A record between a request and the log."""
+
+from typing import Final, NamedTuple
+
+_OVERHEAD_BYTES: Final = 32
+_HEADER_BYTES: Final = 16
+
+
+class Record(NamedTuple):
+    """What one record of a request becomes.
+
+    Attributes:
+        partition: None to let the key, or the proxy, choose.
+        timestamp_ms: None for the time of arrival.
+    """
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int | None = None
+    partition: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes in a batch, and not less."""
+        size = len(self.key or b"") + len(self.value or b"") + _OVERHEAD_BYTES
+        for name, value in self.headers:
+            size += 4 * len(name) + len(value or b"") + _HEADER_BYTES
+        return size
+
+
+class Placed(NamedTuple):
+    """Where a record was written."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int

@@ -1,0 +1,38 @@
+"""One route: what it is called, how it is served, what it takes and returns.
+
+The tables of both APIs consist of these. `app` serves them, and `openapi` describes them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.gateway.rest.exchange import AsyncHandler
+from headrace.gateway.rest.request import Answer, Call
+
+Handler = Callable[[Call], Answer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A method of a path.
+
+    Attributes:
+        path: with parameters in braces.
+        summary: what it does, in a few words.
+        handle: in a thread, with its connections.
+        handle_async: on the event loop; for what waits or streams. One of the two is there.
+        takes: the name of the body's schema; None for none.
+        returns: the name of the response's schema; None for an empty response.
+        status: of success.
+        query: the parameters behind `?`.
+    """
+
+    method: str
+    path: str
+    summary: str
+    handle: Handler | None = None
+    handle_async: AsyncHandler | None = None
+    takes: str | None = None
+    returns: str | None = None
+    status: int = 200
+    query: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""Topics as server-sent events."""

@@ -1,0 +1,236 @@
+"""A topic as server-sent events.
+
+Rule 1: a stream holds one fetch at a time, of at most `FETCH_BYTES`, and asks for the next one when
+the client has taken its events. A slow client slows down itself.
+Rule 2: after each group of records comes an event `position`, the only kind with an id: the
+positions of all partitions after that group. A browser that reconnects sends it, and goes on there.
+Rule 3: there are at most `MOST_STREAMS`. A thread is held only while a broker is asked.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from headrace.client.error import ClientError
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.batch_reader import BatchReader, FetchedBatches
+from headrace.client.read.offset_lookup import EARLIEST, LATEST, list_offsets
+from headrace.client.settings import ClientSettings
+from headrace.gateway.rest.error import RestError, bad_request
+from headrace.gateway.rest.json_document import write_json
+from headrace.gateway.rest.produce.embedded_data import from_milliseconds
+from headrace.gateway.rest.request_body import busy
+from headrace.gateway.rest.stream.record_filter import RecordFilter, shown
+from headrace.model.ids import TopicPartition
+from headrace.records.decode import decode
+from headrace.wire.error_code import ErrorCode
+
+MOST_STREAMS: Final = 256
+FETCH_BYTES: Final = 256 << 10
+_INFLATED_BYTES: Final = 16 << 20
+_WAIT_MS: Final = 500
+_TIMEOUT_MS: Final = 10_000
+_COLUMNS: Final = ["offset", "timestamp", "key", "value", "headers"]
+_MOST_PARTITIONS: Final = 200
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRequest:
+    """What a client asked for.
+
+    Attributes:
+        from_start: begin with the first record, not with the next one that comes.
+        partition: only this one.
+        positions: where to go on, of an earlier stream.
+    """
+
+    topic: str
+    from_start: bool
+    partition: int | None
+    positions: Mapping[int, int]
+    wanted: RecordFilter
+
+
+class TopicStream:
+    """Reads a topic for one client. One thread at a time uses it."""
+
+    def __init__(self, request: StreamRequest, settings: ClientSettings) -> None:
+        self._request = request
+        self._pool = ConnectionPool(
+            replace(
+                settings,
+                api_timeout_ms=min(settings.api_timeout_ms, _TIMEOUT_MS),
+                fetch_max_bytes=FETCH_BYTES,
+                partition_max_bytes=FETCH_BYTES,
+            )
+        )
+        self._reader: BatchReader | None = None
+
+    def open(self) -> None:
+        """Look up where to begin.
+
+        Raises:
+            RestError: there is no such topic or partition.
+        """
+        wish = self._request
+        topic = self._pool.metadata([wish.topic]).topics.get(wish.topic)
+        if topic is None or topic.error is not None:
+            raise RestError(404, "Topic not found.", 40401)
+        indexes = list(topic.partitions)
+        if wish.partition is not None:
+            indexes = [each for each in indexes if each == wish.partition]
+            if not indexes:
+                raise RestError(404, "Partition not found.", 40402)
+        if len(indexes) > _MOST_PARTITIONS:
+            raise bad_request(f"A stream reads at most {_MOST_PARTITIONS} partitions: choose one.")
+        edge = EARLIEST if wish.from_start else LATEST
+        found = list_offsets(
+            self._pool, {TopicPartition(wish.topic, each): edge for each in indexes}
+        )
+        positions = {}
+        for where, each in found.items():
+            if isinstance(each, ClientError):
+                raise each
+            positions[where] = wish.positions.get(where.partition, each.offset)
+        self._reader = BatchReader(self._pool, positions)
+
+    def next(self) -> bytes:
+        """Return the events of one fetch; nothing if no record came in a moment."""
+        assert self._reader is not None
+        events = [
+            event for fetched in self._reader.poll(_WAIT_MS) for event in self._events(fetched)
+        ]
+        if not events:
+            return b""
+        places = sorted((each.partition, at) for each, at in self._reader.positions.items())
+        last = ",".join(f"{index}:{at}" for index, at in places)
+        return b"".join(events) + f"id: {last}\nevent: position\ndata: {{}}\n\n".encode()
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _events(self, fetched: FetchedBatches) -> list[bytes]:
+        assert self._reader is not None
+        if fetched.error is not None:
+            if fetched.error.code is not ErrorCode.offset_out_of_range:
+                raise fetched.error
+            start = list_offsets(self._pool, {fetched.partition: EARLIEST})[fetched.partition]
+            if isinstance(start, ClientError):
+                raise start
+            self._reader.positions[fetched.partition] = start.offset
+            return []
+        if not fetched.data:
+            return []
+        decoded = decode(
+            fetched.data,
+            start_offset=fetched.offset,
+            aborted=fetched.aborted,
+            columns=_COLUMNS,
+            max_inflated_bytes=_INFLATED_BYTES,
+        )
+        self._reader.positions[fetched.partition] = max(fetched.offset, decoded.next_offset)
+        columns = decoded.columns
+        times = columns.column("timestamp").cast("int64").to_pylist()
+        accepts = self._request.wanted.accepts
+        return [
+            _event(fetched.partition, offset, time_ms, key, value, headers)
+            for offset, time_ms, key, value, headers in zip(
+                columns.column("offset").to_pylist(),
+                times,
+                columns.column("key").to_pylist(),
+                columns.column("value").to_pylist(),
+                columns.column("headers").to_pylist(),
+                strict=True,
+            )
+            if accepts(key, value)
+        ]
+
+
+class TopicStreams:
+    """All streams of a proxy; for one event loop."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._threads = ThreadPoolExecutor(MOST_STREAMS, thread_name_prefix="rest-stream")
+        self._count = 0
+
+    async def open(self, request: StreamRequest) -> TopicStream:
+        """Begin a stream; the caller closes it.
+
+        Raises:
+            RestError: there is no such topic, or there are too many streams.
+        """
+        if self._count >= MOST_STREAMS:
+            raise busy()
+        self._count += 1
+        stream = TopicStream(request, self._settings)
+        try:
+            await self._run(stream.open)
+        except BaseException:
+            await self.close(stream)
+            raise
+        return stream
+
+    async def next(self, stream: TopicStream) -> bytes:
+        return await self._run(stream.next)
+
+    async def close(self, stream: TopicStream) -> None:
+        self._count -= 1
+        await asyncio.shield(self._run(stream.close))
+
+    def stop(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        # Shielded: what a thread uses must not be closed while it does.
+        future = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            await asyncio.wait({future})
+            raise
+
+
+def parse_positions(text: str) -> dict[int, int]:
+    """Return the positions of an event's id: `0:17,1:4`.
+
+    Raises:
+        RestError: it is none.
+    """
+    positions = {}
+    for each in text.split(",")[:_MOST_PARTITIONS] if text else ():
+        index, _, offset = each.partition(":")
+        if not all(
+            part.isascii() and part.isdigit() and len(part) < 19 for part in (index, offset)
+        ):
+            raise bad_request("Last-Event-ID is no position of a stream.")
+        positions[int(index)] = int(offset)
+    return positions
+
+
+def _event(
+    partition: TopicPartition,
+    offset: int,
+    time_ms: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[dict[str, Any]],
+) -> bytes:
+    key_type, shown_key = shown(key)
+    value_type, shown_value = shown(value)
+    document = {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "offset": offset,
+        "timestamp": from_milliseconds(time_ms),
+        "key": shown_key,
+        "key_type": key_type,
+        "value": shown_value,
+        "value_type": value_type,
+        "headers": [{"name": each["key"], "value": shown(each["value"])[1]} for each in headers],
+    }
+    return b"data: " + write_json(document) + b"\n\n"

@@ -1,0 +1,1 @@
+"""The resources of API v2, one file per family."""

@@ -1,0 +1,88 @@
+"""Produces the records of one request of API v2."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from headrace.client.error import BrokerError, ClientError
+from headrace.gateway.rest.consumer.embedded_format import (
+    BINARY,
+    WITH_SCHEMA,
+    format_of,
+    read_records,
+)
+from headrace.gateway.rest.error import RestError, cluster_error, needs_registry
+from headrace.gateway.rest.exchange import Exchange
+from headrace.gateway.rest.json_document import read_object, write_json
+from headrace.gateway.rest.produce.producer import Outcomes
+from headrace.gateway.rest.produce.record import Record
+from headrace.gateway.rest.request import V2_TYPE, Answer
+from headrace.gateway.rest.request_body import MOST_BODY_BYTES
+from headrace.gateway.rest.v2.topic import topic_error
+
+MOST_RECORDS: Final = 10_000
+
+
+async def produce(exchange: Exchange) -> Answer | None:
+    """Produce to a topic; keys and the proxy choose partitions where records name none."""
+    return await _produce(exchange, None)
+
+
+async def produce_to_partition(exchange: Exchange) -> Answer | None:
+    """Produce to one partition."""
+    text = exchange.request.path["partition_id"]
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise RestError(404, "Partition not found.", 40402)
+    return await _produce(exchange, int(text))
+
+
+async def _produce(exchange: Exchange, index: int | None) -> Answer:
+    form = format_of(exchange.request.headers.get("content-type", "")) or BINARY
+    if form in WITH_SCHEMA:
+        raise needs_registry(form.upper())
+    topic = exchange.request.path["topic_name"]
+    producer = exchange.services.producer
+    try:
+        leaders = await producer.find(topic)
+    except BrokerError as error:
+        raise topic_error(error) from None
+    if index is not None and index not in leaders.leaders:
+        raise RestError(404, "Partition not found.", 40402)
+    body = await exchange.body(MOST_BODY_BYTES)
+    records = await exchange.parse(len(body), body.count(b"{"), partial(_parse, body, form))
+    if index is not None:
+        records = [each._replace(partition=index) for each in records]
+    outcomes = await producer.put(topic, leaders, records)
+    text = await exchange.parse(0, len(records), partial(_text, records, outcomes))
+    return Answer(body=text, content_type=V2_TYPE)
+
+
+def _parse(body: bytes, form: str) -> list[Record]:
+    return read_records(read_object(body).get("records"), form, MOST_RECORDS)
+
+
+def _text(records: Sequence[Record], outcomes: Outcomes) -> bytes:
+    document = {
+        "offsets": [_offset(record, each) for record, each in zip(records, outcomes, strict=True)],
+        "key_schema_id": None,
+        "value_schema_id": None,
+    }
+    return write_json(document)
+
+
+def _offset(record: Record, outcome: Any) -> dict[str, Any]:
+    if not isinstance(outcome, ClientError):
+        return {
+            "partition": outcome.partition,
+            "offset": outcome.offset,
+            "error_code": None,
+            "error": None,
+        }
+    found = cluster_error(outcome)
+    code = 50003 if found.code == 50003 else 50002
+    return {
+        "partition": record.partition,
+        "offset": None,
+        "error_code": code,
+        "error": found.message,
+    }

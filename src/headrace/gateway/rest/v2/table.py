@@ -1,0 +1,135 @@
+"""All routes of API v2, and the stream of a topic."""
+
+from typing import Final
+
+from headrace.gateway.rest.exchange import AsyncHandler
+from headrace.gateway.rest.route import Handler, Route
+from headrace.gateway.rest.v2 import consumer, produce, stream, topic
+
+_TOPIC: Final = "/topics/{topic_name}"
+_PARTITION: Final = f"{_TOPIC}/partitions/{{partition_id}}"
+_GROUP: Final = "/consumers/{group_name}"
+_INSTANCE: Final = f"{_GROUP}/instances/{{instance}}"
+
+
+def _get(path: str, summary: str, handle: Handler, returns: str) -> Route:
+    return Route(method="GET", path=path, summary=summary, handle=handle, returns=returns)
+
+
+def _instance(
+    method: str,
+    path: str,
+    summary: str,
+    handle: AsyncHandler,
+    takes: str | None = None,
+    returns: str | None = None,
+) -> Route:
+    return Route(
+        method=method,
+        path=f"{_INSTANCE}{path}",
+        summary=summary,
+        handle_async=handle,
+        takes=takes,
+        returns=returns,
+        status=204 if returns is None else 200,
+    )
+
+
+V2_ROUTES: Final = [
+    _get("/", "Say that the proxy is there", topic.root, "Empty"),
+    _get("/brokers", "List the ids of brokers", topic.list_brokers, "BrokerIds"),
+    _get("/topics", "List the names of topics", topic.list_topics, "TopicNames"),
+    _get(_TOPIC, "Get a topic", topic.get_topic, "TopicV2"),
+    _get(f"{_TOPIC}/partitions", "List partitions", topic.list_partitions, "PartitionsV2"),
+    _get(_PARTITION, "Get a partition", topic.get_partition, "PartitionV2"),
+    _get(
+        f"{_PARTITION}/offsets",
+        "Get where a partition begins and ends",
+        topic.get_offsets,
+        "OffsetsV2",
+    ),
+    Route(
+        method="POST",
+        path=_TOPIC,
+        summary="Produce records",
+        handle_async=produce.produce,
+        takes="ProduceRequestV2",
+        returns="ProduceResponseV2",
+    ),
+    Route(
+        method="POST",
+        path=_PARTITION,
+        summary="Produce records to a partition",
+        handle_async=produce.produce_to_partition,
+        takes="ProduceRequestV2",
+        returns="ProduceResponseV2",
+    ),
+    Route(
+        method="GET",
+        path=f"{_TOPIC}/stream",
+        summary="Follow a topic as server-sent events",
+        handle_async=stream.stream,
+        query=("from", "partition", "key", "contains"),
+    ),
+    Route(
+        method="POST",
+        path=_GROUP,
+        summary="Make a consumer instance",
+        handle_async=consumer.create,
+        takes="CreateConsumerRequest",
+        returns="CreateConsumerResponse",
+    ),
+    _instance("DELETE", "", "Delete a consumer instance", consumer.delete),
+    _instance(
+        "POST", "/subscription", "Subscribe", consumer.subscribe, takes="SubscriptionRequest"
+    ),
+    _instance(
+        "GET",
+        "/subscription",
+        "Get the subscription",
+        consumer.get_subscription,
+        returns="Subscription",
+    ),
+    _instance("DELETE", "/subscription", "Unsubscribe", consumer.unsubscribe),
+    _instance(
+        "POST", "/assignments", "Assign partitions", consumer.assign, takes="AssignedPartitions"
+    ),
+    _instance(
+        "GET",
+        "/assignments",
+        "Get the assigned partitions",
+        consumer.get_assignments,
+        returns="AssignedPartitions",
+    ),
+    _instance("POST", "/positions", "Set positions", consumer.seek, takes="OffsetList"),
+    _instance(
+        "POST",
+        "/positions/beginning",
+        "Go to the beginning of partitions",
+        consumer.seek_to_beginning,
+        takes="AssignedPartitions",
+    ),
+    _instance(
+        "POST",
+        "/positions/end",
+        "Go to the end of partitions",
+        consumer.seek_to_end,
+        takes="AssignedPartitions",
+    ),
+    Route(
+        method="POST",
+        path=f"{_INSTANCE}/offsets",
+        summary="Commit offsets",
+        handle_async=consumer.commit,
+        takes="OffsetList",
+    ),
+    _instance("GET", "/offsets", "Get committed offsets", consumer.committed, returns="OffsetList"),
+    Route(
+        method="GET",
+        path=f"{_INSTANCE}/records",
+        summary="Read records",
+        handle_async=consumer.read,
+        returns="ConsumedRecords",
+        query=("timeout", "max_bytes"),
+    ),
+]

@@ -1,0 +1,1 @@
+"""The resources of API v3, one file per family."""

@@ -1,0 +1,312 @@
+"""Produces records: one JSON object after the other on one connection, or a batch with ids.
+
+Rule 1: answers come in the order of the records, each as soon as it and those before it are known.
+The HTTP status is 200 once records are accepted; each answer has its own `error_code`.
+Rule 2: a record that cannot be parsed gets an error and the next one is read. After something that
+is no JSON object, nothing can be read: its error is the last answer.
+Rule 3: answers to a request with a `Content-Length` wait for its end, within bounds: such clients
+read no answer before they have sent everything.
+Rule 4: at most `MOST_PENDING` groups of records of a connection wait for their answers, and their
+bytes count against the budget of bodies. A client that does not read its answers is not read from
+either.
+Rule 5: a record that has begun must come at the pace of any body; between records a client may
+pause, and holds nothing then.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from headrace.client.error import ClientError
+from headrace.gateway.rest.error import Refused, RestError, bad_request
+from headrace.gateway.rest.exchange import RECORD_BYTES, Exchange
+from headrace.gateway.rest.json_document import read_object, write_json
+from headrace.gateway.rest.json_splitter import JsonSplitter
+from headrace.gateway.rest.produce.producer import Outcomes, TopicLeaders
+from headrace.gateway.rest.produce.record import Record
+from headrace.gateway.rest.request import JSON_TYPE, Answer
+from headrace.gateway.rest.request_body import (
+    FIRST_SECONDS,
+    LEAST_BYTES_PER_SECOND,
+    MOST_BODY_BYTES,
+    declared_size,
+    take,
+)
+from headrace.gateway.rest.v3.record_document import read_record, write_result
+
+log = structlog.get_logger()
+
+MOST_PENDING: Final = 1000
+"""Groups of records: those that came in one piece, in parts of `MOST_GROUP_RECORDS`."""
+
+MOST_GROUP_RECORDS: Final = 1000
+MOST_RECORD_BYTES: Final = 2 << 20
+MOST_BATCH_ENTRIES: Final = 10_000
+IDLE_SECONDS: Final = 300.0
+"""How long a connection may stay open without a record."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """Records that came in one piece.
+
+    Attributes:
+        parsed: each with its types, or why it is none.
+        size: in bytes, which it holds of the budget.
+    """
+
+    parsed: list[tuple[Record, dict[str, str]] | RestError]
+    placed: "asyncio.Future[Outcomes] | None"
+    size: int
+
+
+async def produce(exchange: Exchange) -> Answer | None:
+    """Produce records, and answer each."""
+    cluster_id, topic, leaders = await _prepare(exchange)
+    pending: asyncio.Queue[_Group | None] = asyncio.Queue(MOST_PENDING)
+    reader = asyncio.ensure_future(_read(exchange, topic, leaders, pending))
+    try:
+        await _answer(exchange, cluster_id, topic, pending)
+        return None
+    finally:
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+
+
+async def _read(
+    exchange: Exchange, topic: str, leaders: TopicLeaders, pending: "asyncio.Queue[_Group | None]"
+) -> None:
+    """Read records, and begin to write them."""
+    splitter = JsonSplitter(MOST_RECORD_BYTES)
+    loop = asyncio.get_running_loop()
+    held = 0
+    waited = 0.0  # for the rest of the record that is incomplete
+    more = True
+    try:
+        while more:
+            began = loop.time()
+            async with asyncio.timeout(_patience(splitter.held_bytes, waited)):
+                message = await exchange.receive()
+            waited += loop.time() - began
+            if message["type"] == "http.disconnect":
+                break
+            piece = message.get("body", b"")
+            more = bool(message.get("more_body"))
+            await take(exchange.share, len(piece))
+            held += len(piece)
+            documents, error = await exchange.parse(
+                len(piece), piece.count(b"{"), partial(splitter.feed, piece)
+            )
+            if not more and error is None:
+                error = _unfinished(splitter)
+            if documents or not splitter.held_bytes:
+                waited = 0.0
+            while len(documents) > MOST_GROUP_RECORDS:
+                part, documents = documents[:MOST_GROUP_RECORDS], documents[MOST_GROUP_RECORDS:]
+                size = await _take_records(exchange, part)
+                await pending.put(await _begin(exchange, topic, leaders, part, None, size))
+            size = held - splitter.held_bytes + await _take_records(exchange, documents)
+            group = await _begin(exchange, topic, leaders, documents, error, size)
+            held = splitter.held_bytes
+            if group is not None:
+                await pending.put(group)
+            else:
+                exchange.share.shrink(exchange.share.taken - size)
+            if error is not None:
+                break
+    except TimeoutError:
+        await pending.put(_failed(RestError(408, "No record came for too long.")))
+    except Refused as refusal:
+        await pending.put(_failed(refusal.error))
+    except Exception:  # the answers would wait for ever
+        log.exception("rest_produce_failed")
+        await pending.put(_failed(RestError(500, "Internal Server Error")))
+    await pending.put(None)
+
+
+async def _take_records(exchange: Exchange, documents: Sequence[bytes]) -> int:
+    """Take what records hold beyond their own bytes; return how much that is."""
+    size = len(documents) * RECORD_BYTES
+    await take(exchange.share, size)
+    return size
+
+
+def _patience(held_bytes: int, waited: float) -> float:
+    """Return for how many seconds the next piece may fail to come."""
+    if not held_bytes:
+        return IDLE_SECONDS
+    return max(0.0, FIRST_SECONDS + held_bytes / LEAST_BYTES_PER_SECOND - waited)
+
+
+def _failed(error: RestError) -> _Group:
+    return _Group([error], None, 0)
+
+
+async def _begin(
+    exchange: Exchange,
+    topic: str,
+    leaders: TopicLeaders,
+    documents: Sequence[bytes],
+    error: RestError | None,
+    size: int,
+) -> _Group | None:
+    parsed = await exchange.parse(
+        sum(map(len, documents)), len(documents), partial(_parse_all, documents)
+    )
+    if error is not None:
+        parsed.append(error)
+    if not parsed:
+        return None
+    records = [each[0] for each in parsed if not isinstance(each, RestError)]
+    placed = exchange.services.producer.put(topic, leaders, records) if records else None
+    return _Group(parsed, placed, size)
+
+
+async def _answer(
+    exchange: Exchange, cluster_id: str, topic: str, pending: "asyncio.Queue[_Group | None]"
+) -> None:
+    """Send answers in order."""
+    waits = 0 < declared_size(exchange.request.headers) <= MOST_BODY_BYTES
+    waiting: list[bytes] = []
+    started = False
+    while (group := await pending.get()) is not None:
+        waiting.append(await _lines(exchange, group, cluster_id, topic))
+        exchange.share.shrink(max(0, exchange.share.taken - group.size))
+        waits = waits and await exchange.has_room(len(waiting[-1]))
+        if waits:
+            continue
+        if not started:
+            await exchange.start(200, {"content-type": JSON_TYPE})
+            started = True
+        for each in waiting:
+            await exchange.write(each)
+        waiting.clear()
+        exchange.response_share.give_back()
+    if not started:
+        await exchange.start(200, {"content-type": JSON_TYPE})
+    for each in waiting:
+        await exchange.write(each)
+    await exchange.write(b"", more=False)
+
+
+async def _lines(exchange: Exchange, group: _Group, cluster_id: str, topic: str) -> bytes:
+    outcomes: Outcomes = []
+    failure: ClientError | None = None
+    if group.placed is not None:
+        try:
+            outcomes = await group.placed
+        except ClientError as error:
+            failure = error
+    work = partial(_text, group, cluster_id, topic, outcomes, failure)
+    return await exchange.parse(0, len(group.parsed), work)
+
+
+def _text(
+    group: _Group, cluster_id: str, topic: str, outcomes: Outcomes, failure: ClientError | None
+) -> bytes:
+    left = iter(outcomes)
+    lines = []
+    for each in group.parsed:
+        if isinstance(each, RestError):
+            lines.append(write_json(each.document))
+            continue
+        record, types = each
+        outcome = failure if failure is not None else next(left)
+        lines.append(write_json(write_result(cluster_id, topic, record, types, outcome)))
+    return b"".join(line + b"\r\n" for line in lines)
+
+
+async def produce_batch(exchange: Exchange) -> Answer | None:
+    """Produce the entries of a batch, and answer which succeeded and which failed."""
+    cluster_id, topic, leaders = await _prepare(exchange)
+    body = await exchange.body(MOST_BODY_BYTES)
+    entries = await exchange.parse(len(body), body.count(b"{"), partial(_entries, body))
+    records = [each[0] for _, each in entries if not isinstance(each, RestError)]
+    outcomes = await exchange.services.producer.put(topic, leaders, records)
+    text = await exchange.parse(
+        0, len(entries), partial(_batch_text, cluster_id, topic, entries, outcomes)
+    )
+    return Answer(body=text, status=207)
+
+
+def _batch_text(
+    cluster_id: str,
+    topic: str,
+    entries: Sequence[tuple[str, tuple[Record, dict[str, str]] | RestError]],
+    outcomes: Outcomes,
+) -> bytes:
+    successes: list[dict[str, Any]] = []
+    failures: list[dict[str, Any]] = []
+    left = iter(outcomes)
+    for name, each in entries:
+        if isinstance(each, RestError):
+            failures.append({"id": name, **each.document})
+            continue
+        outcome = next(left)
+        result = write_result(cluster_id, topic, *each, outcome)
+        if isinstance(outcome, ClientError):
+            failures.append({"id": name, **result})
+        else:
+            result.pop("error_code")
+            successes.append({"id": name, **result})
+    return write_json({"successes": successes, "failures": failures})
+
+
+async def _prepare(exchange: Exchange) -> tuple[str, str, TopicLeaders]:
+    """Return the cluster and the topic of a request.
+
+    Raises:
+        RestError: one of them does not exist, or the body is of a wrong type.
+    """
+    request = exchange.request
+    content_type = request.headers.get("content-type", JSON_TYPE).partition(";")[0].strip().lower()
+    if content_type != JSON_TYPE:
+        raise RestError(415, f"Content-Type has to be {JSON_TYPE}.")
+    cluster_id = await exchange.services.access.cluster_id()
+    if request.path["cluster_id"] != cluster_id:
+        raise RestError(404, f"Cluster {request.path['cluster_id']} cannot be found.")
+    topic = request.path["topic_name"]
+    return cluster_id, topic, await exchange.services.producer.find(topic)
+
+
+def _unfinished(splitter: JsonSplitter) -> RestError | None:
+    try:
+        splitter.end()
+    except RestError as error:
+        return error
+    return None
+
+
+def _parse_all(
+    documents: Sequence[bytes],
+) -> list[tuple[Record, dict[str, str]] | RestError]:
+    return [_parse(each) for each in documents]
+
+
+def _parse(document: bytes) -> tuple[Record, dict[str, str]] | RestError:
+    try:
+        return read_record(read_object(document))
+    except RestError as error:
+        return error
+
+
+def _entries(body: bytes) -> list[tuple[str, tuple[Record, dict[str, str]] | RestError]]:
+    entries = read_object(body).get("entries")
+    if not isinstance(entries, list) or not 0 < len(entries) <= MOST_BATCH_ENTRIES:
+        raise bad_request(f"entries has to be a list of 1 to {MOST_BATCH_ENTRIES} records.")
+    found: list[tuple[str, tuple[Record, dict[str, str]] | RestError]] = []
+    names: set[str] = set()
+    for each in entries:
+        name = each.get("id") if isinstance(each, dict) else None
+        if not isinstance(name, str) or not 0 < len(name) <= 80 or name in names:
+            raise bad_request("Each entry needs an id of its own, a text of 1 to 80 letters.")
+        names.add(name)
+        try:
+            found.append((name, read_record(each)))
+        except RestError as error:
+            found.append((name, error))
+    return found

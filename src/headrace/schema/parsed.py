@@ -1,0 +1,56 @@
+"""A schema that was read and found good."""
+
+from abc import ABC, abstractmethod
+
+from headrace.schema.error import InvalidSchema
+from headrace.schema.schema import Reference, SchemaText, SchemaType
+
+
+class ParsedSchema(ABC):
+    """A schema with its references resolved. Immutable; one class per format implements it."""
+
+    def __init__(self, text: SchemaText) -> None:
+        self.text = text
+
+    @property
+    def type(self) -> SchemaType:
+        return self.text.type
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """Return the references as they were handed in."""
+        return self.text.references
+
+    @property
+    def normalized_references(self) -> tuple[Reference, ...]:
+        """Return the references sorted by name, each once, as a normalised schema keeps them."""
+        return tuple(sorted(set(self.references), key=lambda each: (each.name, each.subject)))
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        return self.text.reserved
+
+    @property
+    @abstractmethod
+    def name(self) -> str | None:
+        """Return the full name of the record or first message, or a JSON Schema's title."""
+
+    @property
+    @abstractmethod
+    def canonical(self) -> str:
+        """Return the text that is stored and compared: equal texts are the same schema."""
+
+    @property
+    @abstractmethod
+    def normalized(self) -> str:
+        """Return the text stored with `normalize=true`: differences without meaning are gone."""
+
+    def formatted(self, form: str) -> str:
+        """Return the text in the form that `?format=` names; an empty form is the canonical text.
+
+        Raises:
+            InvalidSchema: this type has no such form.
+        """
+        if form:
+            raise InvalidSchema(f"{self.type.value} has no format {form!r}; leave `format` out")
+        return self.canonical

@@ -1,0 +1,1 @@
+"""Protobuf: .proto files read, written in one form, turned into descriptors, and compared."""
