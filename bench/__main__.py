@@ -32,14 +32,17 @@ SUITES = (
     "flow",
     "ingest",
     "console",
+    "kinesis",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 LIBRARIES = (
     "aiokafka",
+    "boto3",
     "confluent-kafka",
     "cramjam",
     "crc32c",
     "kio",
+    "moto",
     "numba",
     "numpy",
     "pyarrow",

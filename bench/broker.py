@@ -32,10 +32,11 @@ from bench.broker_pair import (
     headrace,
     kafka,
     new_topic,
+    row_of,
     running_pair,
 )
 from bench.java_client import JavaClient
-from bench.row import Row, median, spread
+from bench.row import Row
 from headrace.testing.readiness import wait_until
 
 ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
@@ -114,11 +115,11 @@ def java(pair: Pair, folder: Path) -> list[Row]:
     both = alternate_rounds(pair, measure, rounds=ROUNDS)
     what = "100-byte records, 6 partitions, Java client"
     return [
-        _row(f"produce {what}, acks=1", both, "produced", "records/s", at_least=1.2),
-        _row("the same, broker CPU", both, "produce_cpu", "s/GB", at_most=0.33),
-        _row(f"consume {what}", both, "consumed", "records/s", at_least=1.2),
-        _row("the same, broker CPU", both, "consume_cpu", "s/GB", at_most=0.5),
-        _row("resident memory after the produce run", both, "memory", "MiB", at_most=0.25),
+        row_of(f"produce {what}, acks=1", both, "produced", "records/s", at_least=1.2),
+        row_of("the same, broker CPU", both, "produce_cpu", "s/GB", at_most=0.33),
+        row_of(f"consume {what}", both, "consumed", "records/s", at_least=1.2),
+        row_of("the same, broker CPU", both, "consume_cpu", "s/GB", at_most=0.5),
+        row_of("resident memory after the produce run", both, "memory", "MiB", at_most=0.25),
     ]
 
 
@@ -131,10 +132,10 @@ def rdkafka(pair: Pair, _: Path) -> list[Row]:
     )
     what = "100-byte records, 6 partitions, confluent-kafka"
     return [
-        _row(f"produce {what}, acks=1", both, "produced", "records/s", at_least=1.2),
-        _row("the same, broker CPU", both, "produce_cpu", "s/GB", at_most=0.33),
-        _row(f"consume {what}", both, "consumed", "records/s", at_least=1.2),
-        _row("the same, broker CPU", both, "consume_cpu", "s/GB", at_most=0.5),
+        row_of(f"produce {what}, acks=1", both, "produced", "records/s", at_least=1.2),
+        row_of("the same, broker CPU", both, "produce_cpu", "s/GB", at_most=0.33),
+        row_of(f"consume {what}", both, "consumed", "records/s", at_least=1.2),
+        row_of("the same, broker CPU", both, "consume_cpu", "s/GB", at_most=0.5),
     ]
 
 
@@ -152,8 +153,8 @@ def compressed(pair: Pair, _: Path) -> list[Row]:
         )
         name = f"produce 1 KiB records, {codec}, confluent-kafka"
         rows += [
-            _row(name, both, "produced", "records/s", at_least=1.2),
-            _row("the same, broker CPU", both, "produce_cpu", "s/GB"),
+            row_of(name, both, "produced", "records/s", at_least=1.2),
+            row_of("the same, broker CPU", both, "produce_cpu", "s/GB"),
         ]
     return rows
 
@@ -172,10 +173,10 @@ def many(pair: Pair, _: Path) -> list[Row]:
     )
     name = f"{MANY_PARTITIONS:,} partitions, confluent-kafka"
     return [
-        _row(f"{name}: produce over all", both, "produced", "records/s", at_least=1.0),
-        _row("the same, broker CPU", both, "produce_cpu", "s/GB"),
-        _row(f"{name}: consume from all", both, "consumed", "records/s", at_least=1.0),
-        _row("the same, broker CPU", both, "consume_cpu", "s/GB"),
+        row_of(f"{name}: produce over all", both, "produced", "records/s", at_least=1.0),
+        row_of("the same, broker CPU", both, "produce_cpu", "s/GB"),
+        row_of(f"{name}: consume from all", both, "consumed", "records/s", at_least=1.0),
+        row_of("the same, broker CPU", both, "consume_cpu", "s/GB"),
     ]
 
 
@@ -256,7 +257,9 @@ def latency(pair: Pair, _: Path) -> list[Row]:
 
         both = alternate_rounds(pair, quantiles, rounds=ROUNDS)
         name = f"acks=1, one message at a time, {client}"
-        rows += [_row(f"{name}: {each}", both, each, "µs", at_most=0.6) for each in ("p50", "p99")]
+        rows += [
+            row_of(f"{name}: {each}", both, each, "µs", at_most=0.6) for each in ("p50", "p99")
+        ]
     return rows
 
 
@@ -270,8 +273,8 @@ def steady(pair: Pair, _: Path) -> list[Row]:
     both = alternate_rounds(pair, measure, rounds=ROUNDS)
     name = f"producer to consumer, {END_TO_END_RATE:,} messages/s, confluent-kafka"
     return [
-        _row(f"{name}: p50", both, "p50", "ms"),
-        _row(f"{name}: p99", both, "p99", "ms", at_most=0.5),
+        row_of(f"{name}: p50", both, "p50", "ms"),
+        row_of(f"{name}: p99", both, "p99", "ms", at_most=0.5),
     ]
 
 
@@ -295,8 +298,8 @@ def connections(pair: Pair, _: Path) -> list[Row]:
     both = alternate_rounds(pair, measure, rounds=ROUNDS)
     name = f"{CONNECTIONS} connections, one record a request"
     return [
-        _row(name, both, "rate", "requests/s", at_least=1.0),
-        _row("the same, broker CPU", both, "cpu", "µs/request"),
+        row_of(name, both, "rate", "requests/s", at_least=1.0),
+        row_of("the same, broker CPU", both, "cpu", "µs/request"),
     ]
 
 
@@ -325,8 +328,8 @@ def start(folder: Path) -> list[Row]:
 
     both = alternate_rounds(pair, measure, rounds=ROUNDS, warm_up=False)
     return [
-        _row("start to first message accepted", both, "seconds", "s", at_most=0.2),
-        _row("resident memory after the start", both, "memory", "MiB"),
+        row_of("start to first message accepted", both, "seconds", "s", at_most=0.2),
+        row_of("resident memory after the start", both, "memory", "MiB"),
     ]
 
 
@@ -334,9 +337,9 @@ def topics(pair: Pair, _: Path) -> list[Row]:
     both = alternate_rounds(pair, topic_admin.measure, rounds=ROUNDS)
     what = "100 topics of 4 partitions, on a broker with 1,500 logs"
     return [
-        _row(f"create {what}", both, "created", "s", at_most=2),
-        _row("the same, until every partition has its leader", both, "led", "s", at_most=2),
-        _row(f"delete {what}", both, "deleted", "s", at_most=2),
+        row_of(f"create {what}", both, "created", "s", at_most=2),
+        row_of("the same, until every partition has its leader", both, "led", "s", at_most=2),
+        row_of(f"delete {what}", both, "deleted", "s", at_most=2),
         *_many_topics(pair),
     ]
 
@@ -345,36 +348,9 @@ def _many_topics(pair: Pair) -> list[Row]:
     both = alternate_rounds(pair, topic_admin.measure_many, rounds=ROUNDS, warm_up=False)
     what = "30 topics of 100 partitions"
     return [
-        _row(f"create {what}, until every partition has its leader", both, "led", "s"),
-        _row(f"delete {what}", both, "deleted", "s"),
+        row_of(f"create {what}, until every partition has its leader", both, "led", "s"),
+        row_of(f"delete {what}", both, "deleted", "s"),
     ]
-
-
-def _row(
-    name: str,
-    both: tuple[Rounds, Rounds],
-    figure: str,
-    unit: str,
-    *,
-    at_least: float | None = None,
-    at_most: float | None = None,
-) -> Row:
-    ours, theirs = both[0][figure], both[1][figure]
-    ratio = median(ours) / max(median(theirs), 1e-9)
-    bar, reached = "", None
-    if at_least is not None:
-        bar, reached = f"≥ {at_least:g}×", ratio >= at_least
-    elif at_most is not None:
-        bar, reached = f"≤ {at_most:g}×", ratio <= at_most
-    return Row(
-        name=name,
-        ours=median(ours),
-        theirs=median(theirs),
-        unit=unit,
-        spread=spread(ours),
-        bar=bar,
-        reached=reached,
-    )
 
 
 _WITH_PAIR: dict[str, Callable[[Pair, Path], list[Row]]] = {

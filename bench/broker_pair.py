@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
+from bench.row import Row, median, spread
 from headrace.testing.readiness import wait_until
 from testkit.peer.apache_kafka import STOCK, ApacheKafka
 from testkit.process.broker_process import BrokerProcess
@@ -127,3 +128,31 @@ def cpu_of(broker: Broker, work: Callable[[], float]) -> tuple[float, float]:
     before = broker.usage().cpu_seconds
     answer = work()
     return answer, broker.usage().cpu_seconds - before
+
+
+def row_of(
+    name: str,
+    both: tuple[Rounds, Rounds],
+    figure: str,
+    unit: str,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> Row:
+    """Return the line of the table for one figure of both sides' rounds."""
+    ours, theirs = both[0][figure], both[1][figure]
+    ratio = median(ours) / max(median(theirs), 1e-9)
+    bar, reached = "", None
+    if at_least is not None:
+        bar, reached = f"≥ {at_least:g}×", ratio >= at_least
+    elif at_most is not None:
+        bar, reached = f"≤ {at_most:g}×", ratio <= at_most
+    return Row(
+        name=name,
+        ours=median(ours),
+        theirs=median(theirs),
+        unit=unit,
+        spread=spread(ours),
+        bar=bar,
+        reached=reached,
+    )

@@ -24,9 +24,9 @@ import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
 
 from bench import rdkafka_client
-from bench.broker_pair import Figures, Rounds, alternate_rounds, cpu_of, new_topic
+from bench.broker_pair import Figures, Rounds, alternate_rounds, cpu_of, new_topic, row_of
 from bench.cluster_pair import Cluster, ClusterPair, headrace, running_pair
-from bench.row import Row, median, spread
+from bench.row import Row
 from headrace.testing.readiness import wait_until
 
 ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
@@ -212,33 +212,6 @@ def _write_and_read(cluster: Cluster) -> Figures:
         cluster.address, topic, records=RECORDS, partitions=PARTITIONS
     )
     return {"produced": produced, "consumed": consumed}
-
-
-def row_of(
-    name: str,
-    both: tuple[Rounds, Rounds],
-    figure: str,
-    unit: str,
-    *,
-    at_least: float | None = None,
-    at_most: float | None = None,
-) -> Row:
-    ours, theirs = both[0][figure], both[1][figure]
-    ratio = median(ours) / max(median(theirs), 1e-9)
-    bar, reached = "", None
-    if at_least is not None:
-        bar, reached = f"≥ {at_least:g}×", ratio >= at_least
-    elif at_most is not None:
-        bar, reached = f"≤ {at_most:g}×", ratio <= at_most
-    return Row(
-        name=name,
-        ours=median(ours),
-        theirs=median(theirs),
-        unit=unit,
-        spread=spread(ours),
-        bar=bar,
-        reached=reached,
-    )
 
 
 _WITH_PAIR: dict[str, Callable[[ClusterPair], list[Row]]] = {

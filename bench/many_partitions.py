@@ -21,8 +21,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from bench.broker_pair import Figures, Rounds
-from bench.cluster import IMPATIENT, REPLICAS, row_of
+from bench.broker_pair import Figures, Rounds, row_of
+from bench.cluster import IMPATIENT, REPLICAS
 from bench.cluster_pair import SESSION_MS, Cluster, headrace
 from bench.row import Row
 from headrace.testing.readiness import wait_until

@@ -5,9 +5,8 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import fastavro
 import pyarrow as pa
@@ -23,6 +22,7 @@ from headrace.ingest.event import EventBatch
 from headrace.ingest.network.tcp_server import TcpServer
 from headrace.ingest.sink import Sink
 from headrace.ingest.sources.http import HttpSource
+from headrace.telemetry.http_server import HttpServer
 from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.testing.readiness import wait_until
 from testkit.process.broker_process import BrokerProcess
@@ -187,15 +187,8 @@ def http_peer() -> Iterator[tuple[int, Callable[[], bool]]]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield server.server_port, lambda: got == [LINE]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with HttpServer("127.0.0.1", 0, Handler, name="sink's peer", poll_seconds=0.02) as server:
+        yield server.port, lambda: got == [LINE]
 
 
 @pytest.mark.parametrize("name", ["avro", "thrift", "http"])

@@ -1,34 +1,26 @@
 """boto3 against the Kinesis gateway on a real broker; Kafka's clients see the same records."""
 
 import base64
-import http.client
 import itertools
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-from botocore.exceptions import ClientError, SSLError
+from botocore.exceptions import ClientError
 from confluent_kafka import Producer
 
 from headrace.client.address import Address
 from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.gateway.kinesis.protocol.cbor_body import read_cbor, write_cbor
-from headrace.gateway.kinesis.request_body import MOST_BODY_BYTES
 from headrace.gateway.kinesis.server import KinesisServer
 from headrace.gateway.kinesis.settings import KinesisSettings
-from headrace.model.error import ConfigError
 from headrace.testing.readiness import wait_until
-from testkit.peer.certificate import Certificate
-from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.stock_consumer import read_topic
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.kinesis_client import (
+    code_of,
     create_stream,
     kinesis_client,
     read_shard,
@@ -36,7 +28,6 @@ from testkit.process.kinesis_client import (
     status,
     wait_for_active,
 )
-from testkit.process.kinesis_process import KinesisProcess
 
 FIRST = "shardId-000000000000"
 _numbers = itertools.count()
@@ -69,32 +60,6 @@ def stream(client: Any, name: str) -> str:
     return name
 
 
-def code_of(error: pytest.ExceptionInfo[ClientError]) -> str:
-    text: str = error.value.response["Error"]["Code"]
-    return text
-
-
-def post(
-    url: str, body: bytes, target: str = "ListStreams", **headers: str
-) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.request(
-        "POST",
-        "/",
-        body,
-        {
-            "X-Amz-Target": f"Kinesis_20131202.{target}",
-            "Content-Type": "application/x-amz-json-1.1",
-            **named,
-        },
-    )
-    answer = connection.getresponse()
-    found = answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
-    connection.close()
-    return found
-
-
 # -- streams
 
 
@@ -112,7 +77,7 @@ def test_a_stream_is_created_described_listed_and_deleted(client: Any, name: str
     assert name in client.list_streams(Limit=10_000)["StreamNames"]
     with pytest.raises(ClientError) as error:
         client.create_stream(StreamName=name, ShardCount=1)
-    assert code_of(error) == "ResourceInUseException"
+    assert code_of(error.value) == "ResourceInUseException"
 
     client.delete_stream(StreamARN=described["StreamARN"])
     client.get_waiter("stream_not_exists").wait(
@@ -120,7 +85,7 @@ def test_a_stream_is_created_described_listed_and_deleted(client: Any, name: str
     )
     with pytest.raises(ClientError) as error:
         client.describe_stream(StreamName=name)
-    assert code_of(error) == "ResourceNotFoundException"
+    assert code_of(error.value) == "ResourceNotFoundException"
     assert "under account 000000000000 not found" in str(error.value)
 
 
@@ -157,10 +122,10 @@ def test_a_topic_of_kafkas_clients_is_not_taken_over(
 
     with pytest.raises(ClientError) as error:
         client.create_stream(StreamName=topic, ShardCount=1)
-    assert code_of(error) == "ResourceInUseException"
+    assert code_of(error.value) == "ResourceInUseException"
     with pytest.raises(ClientError) as error:
         client.delete_stream(StreamName=topic)
-    assert code_of(error) == "ResourceNotFoundException"
+    assert code_of(error.value) == "ResourceNotFoundException"
 
 
 def test_retention_reaches_the_topic(client: Any, broker: BrokerProcess, stream: str) -> None:
@@ -178,7 +143,7 @@ def test_retention_reaches_the_topic(client: Any, broker: BrokerProcess, stream:
     assert values["retention.ms"] == str(48 * 3_600_000)
     with pytest.raises(ClientError) as error:
         client.decrease_stream_retention_period(StreamName=stream, RetentionPeriodHours=23)
-    assert code_of(error) == "InvalidArgumentException"
+    assert code_of(error.value) == "InvalidArgumentException"
 
 
 def test_tags(client: Any, stream: str) -> None:
@@ -205,11 +170,11 @@ def test_registered_consumers(client: Any, stream: str) -> None:
     assert described["ConsumerDescription"]["StreamARN"] == arn
     with pytest.raises(ClientError) as error:
         client.register_stream_consumer(StreamARN=arn, ConsumerName="one")
-    assert code_of(error) == "ResourceInUseException"
+    assert code_of(error.value) == "ResourceInUseException"
     client.deregister_stream_consumer(StreamARN=arn, ConsumerName="one")
     with pytest.raises(ClientError) as error:
         client.describe_stream_consumer(StreamARN=arn, ConsumerName="one")
-    assert code_of(error) == "ResourceNotFoundException"
+    assert code_of(error.value) == "ResourceNotFoundException"
 
 
 # -- records
@@ -286,7 +251,7 @@ def test_a_wrong_iterator_and_a_wrong_sequence_number(client: Any, stream: str) 
 
     with pytest.raises(ClientError, match="Invalid ShardIterator") as error:
         client.get_records(ShardIterator=base64.b64encode(raw).decode())
-    assert code_of(error) == "InvalidArgumentException"
+    assert code_of(error.value) == "InvalidArgumentException"
     with pytest.raises(ClientError, match="is invalid") as error:
         client.get_shard_iterator(
             StreamName=stream,
@@ -294,7 +259,7 @@ def test_a_wrong_iterator_and_a_wrong_sequence_number(client: Any, stream: str) 
             ShardIteratorType="AT_SEQUENCE_NUMBER",
             StartingSequenceNumber="12345",
         )
-    assert code_of(error) == "InvalidArgumentException"
+    assert code_of(error.value) == "InvalidArgumentException"
     with pytest.raises(ClientError, match="does not exist"):
         client.get_shard_iterator(
             StreamName=stream, ShardId="shardId-000000000009", ShardIteratorType="LATEST"
@@ -317,7 +282,7 @@ def test_large_records_pass_and_larger_ones_fail_the_whole_request(
             ],
         )
 
-    assert code_of(error) == "ValidationException"
+    assert code_of(error.value) == "ValidationException"
     assert [len(each["Data"]) for each in read_shard(client, stream, FIRST)] == [len(largest)] * 9
 
 
@@ -325,7 +290,7 @@ def test_a_dry_run_writes_nothing(client: Any, stream: str) -> None:
     with pytest.raises(ClientError) as error:
         client.put_record(StreamName=stream, Data=b"x", PartitionKey="k", DryRun=True)
 
-    assert code_of(error) == "DryRunOperationException"
+    assert code_of(error.value) == "DryRunOperationException"
     assert read_shard(client, stream, FIRST) == []
 
 
@@ -360,7 +325,7 @@ def test_a_plain_topic_is_a_stream_if_it_is_exposed(
     assert client.put_records(StreamName=name, Records=many)["FailedRecordCount"] == 0
     with pytest.raises(ClientError, match="less than or equal to 998") as error:
         client.put_records(StreamName=name, Records=[*many, {"Data": bytes(100_000), **entry}])
-    assert code_of(error) == "ValidationException"
+    assert code_of(error.value) == "ValidationException"
 
 
 def test_limits_of_a_shard(broker: BrokerProcess, name: str) -> None:
@@ -382,119 +347,7 @@ def test_limits_of_a_shard(broker: BrokerProcess, name: str) -> None:
     failed = [each for each in answer["Records"] if "ErrorCode" in each]
     assert 60 <= answer["FailedRecordCount"] == len(failed) <= 90
     assert {each["ErrorCode"] for each in failed} == {"ProvisionedThroughputExceededException"}
-    assert code_of(error) == "ProvisionedThroughputExceededException"
-
-
-# -- the protocol
-
-
-def test_cbor_is_spoken_by_content_type(gateway: KinesisServer, stream: str) -> None:
-    code, headers, body = post(
-        gateway.url,
-        write_cbor({"StreamName": stream, "Data": b"\0\1", "PartitionKey": "k"}),
-        "PutRecord",
-        Content_Type="application/x-amz-cbor-1.1",
-    )
-    refused = post(
-        gateway.url, b"\x9b" + b"\x7f" * 8, "PutRecord", Content_Type="application/x-amz-cbor-1.1"
-    )
-
-    assert (code, headers["content-type"]) == (200, "application/x-amz-cbor-1.1")
-    assert read_cbor(body)["ShardId"] == FIRST
-    assert refused[0] == 400 and read_cbor(refused[2])["__type"] == "SerializationException"
-
-
-@pytest.mark.parametrize(
-    ("target", "body", "kind"),
-    [
-        ("NoSuchOperation", b"{}", "UnknownOperationException"),
-        ("ListStreams", b"{", "SerializationException"),
-        ("ListStreams", b"[]", "SerializationException"),
-        ("ListStreams", b'{"Limit": "x"}', "SerializationException"),
-        ("ListStreams", b'{"Limit": 0}', "ValidationException"),
-        ("PutRecord", b'{"Data": "%%%", "StreamName": "x"}', "SerializationException"),
-    ],
-)
-def test_a_bad_request_gets_the_services_error(
-    gateway: KinesisServer, target: str, body: bytes, kind: str
-) -> None:
-    code, headers, answer = post(gateway.url, body, target)
-
-    assert (code, json.loads(answer)["__type"]) == (400, kind)
-    assert headers["x-amzn-errortype"] == kind
-
-
-def test_a_body_above_the_limit_is_refused_before_it_is_sent(gateway: KinesisServer) -> None:
-    connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=30)
-    connection.putrequest("POST", "/")
-    connection.putheader("Content-Length", str(MOST_BODY_BYTES + 1))
-    connection.endheaders()
-    answer = connection.getresponse()
-
-    assert answer.status == 413
-    assert json.loads(answer.read())["__type"] == "RequestEntityTooLargeException"
-    connection.close()
-
-
-def test_a_web_page_may_not_use_a_gateway_without_keys(gateway: KinesisServer) -> None:
-    foreign = post(gateway.url, b"{}", Origin="http://evil.example")
-    rebound = post(gateway.url, b"{}", Host="evil.example")
-
-    assert (foreign[0], rebound[0]) == (403, 403)
-
-
-def test_keys(broker: BrokerProcess, tmp_path: Path) -> None:
-    file = tmp_path / "keys.txt"
-    file.touch(mode=0o600)
-    file.write_text("AKIDONE secret-of-one\n")
-    with KinesisServer(
-        settings(broker, keys={"AKIDONE": "secret-of-one"}, key_file=file)
-    ) as server:
-        allowed = kinesis_client(server.url, key="AKIDONE", secret="secret-of-one")
-        assert "StreamNames" in allowed.list_streams()
-        for key, secret, code in (
-            ("AKIDONE", "wrong", "InvalidSignatureException"),
-            ("AKIDTWO", "secret-of-one", "UnrecognizedClientException"),
-        ):
-            with pytest.raises(ClientError) as error:
-                kinesis_client(server.url, key=key, secret=secret).list_streams()
-            assert code_of(error) == code
-        assert post(server.url, b"{}")[0] == 403
-
-        def is_refused() -> bool:
-            try:
-                allowed.list_streams()
-            except ClientError:
-                return True
-            return False
-
-        file.write_text("AKIDTWO secret-of-two\n")
-        wait_until(is_refused, what="the end of a key that was taken away")
-        two = kinesis_client(server.url, key="AKIDTWO", secret="secret-of-two")
-        assert "StreamNames" in two.list_streams()
-
-
-def test_tls(broker: BrokerProcess, tmp_path: Path, name: str) -> None:
-    try:
-        made = Certificate.make(tmp_path)
-    except PeerMissing as missing:
-        require_peer(str(missing))
-    options = ("--tls-certificate", str(made.certificate), "--tls-key", str(made.key))
-    with KinesisProcess(tmp_path / "kinesis", broker.address, *options) as process:
-        assert process.url.startswith("https://")
-        client = kinesis_client(process.url, authority=made.certificate)
-        create_stream(client, name)
-        client.put_record(StreamName=name, Data=b"x" * 100_000, PartitionKey="k")
-        assert [len(each["Data"]) for each in read_shard(client, name, FIRST)] == [100_000]
-        with pytest.raises(SSLError):
-            kinesis_client(process.url).list_streams()
-
-
-def test_a_certificate_without_its_key_is_refused(broker: BrokerProcess, tmp_path: Path) -> None:
-    (tmp_path / "empty.pem").write_text("")
-    for chosen in ({"certificate": tmp_path / "empty.pem"}, {"certificate_key": tmp_path / "a"}):
-        with pytest.raises(ConfigError, match="certificate"):
-            KinesisServer(settings(broker, **chosen))
+    assert code_of(error.value) == "ProvisionedThroughputExceededException"
 
 
 def test_many_large_puts_at_once_are_served(client: Any, stream: str) -> None:

@@ -21,7 +21,7 @@ from testkit.process.kinesis_client import kinesis_client, wait_for_active
 
 PAGE = Path(__file__).parents[2] / "docs" / "kinesis.md"
 # They set up or run what the test itself has set up.
-NOT_RUN = ("pip ", "export ", "headrace up ")
+NOT_RUN = ("pip ", "export ", "headrace up ", "headrace kinesis --")
 
 
 @pytest.fixture(scope="module")

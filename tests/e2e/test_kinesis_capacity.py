@@ -15,7 +15,7 @@ from headrace.gateway.kinesis.server import KinesisServer
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.testing.readiness import wait_until
 from testkit.process.broker_process import BrokerProcess
-from testkit.process.kinesis_client import kinesis_client, read_stream, wait_for_active
+from testkit.process.kinesis_client import code_of, kinesis_client, read_stream, wait_for_active
 
 _numbers = itertools.count()
 
@@ -64,11 +64,6 @@ def set_commitment(client: Any, status: str) -> dict[str, Any]:
     return found
 
 
-def code_of(error: pytest.ExceptionInfo[ClientError]) -> str:
-    text: str = error.value.response["Error"]["Code"]
-    return text
-
-
 def test_a_stream_grows_with_its_traffic_and_shrinks_after_it(client: Any, stream: str) -> None:
     sent: list[bytes] = []
 
@@ -110,7 +105,7 @@ def test_the_shards_of_an_on_demand_stream_are_not_the_users(client: Any, stream
     ):
         with pytest.raises(ClientError, match="PROVISIONED mode") as error:
             change()
-        assert code_of(error) == "ValidationException"
+        assert code_of(error.value) == "ValidationException"
 
 
 def test_the_mode_changes_both_ways_and_keeps_the_shards(client: Any, stream: str) -> None:
@@ -142,7 +137,7 @@ def test_even_distribution_ignores_keys(client: Any, stream: str) -> None:
         client.create_stream(
             StreamName="even-and-provisioned", ShardCount=1, RecordDistributionStrategy="AUTO"
         )
-    assert code_of(error) == "InvalidArgumentException"
+    assert code_of(error.value) == "InvalidArgumentException"
 
 
 def test_warm_throughput_needs_the_accounts_commitment(client: Any, stream: str) -> None:
@@ -151,7 +146,7 @@ def test_warm_throughput_needs_the_accounts_commitment(client: Any, stream: str)
     }:
         with pytest.raises(ClientError, match="UpdateAccountSettings") as error:
             client.update_stream_warm_throughput(StreamName=stream, WarmThroughputMiBps=6)
-        assert code_of(error) == "ValidationException"
+        assert code_of(error.value) == "ValidationException"
 
     enabled = set_commitment(client, "ENABLED")
     assert enabled["Status"] == "ENABLED"
@@ -162,7 +157,7 @@ def test_warm_throughput_needs_the_accounts_commitment(client: Any, stream: str)
     assert summary_of(client, stream)["WarmThroughput"] == {"TargetMiBps": 10, "CurrentMiBps": 10}
     with pytest.raises(ClientError, match="at most 12 MiBps") as error:
         client.update_stream_warm_throughput(StreamName=stream, WarmThroughputMiBps=13)
-    assert code_of(error) == "LimitExceededException"
+    assert code_of(error.value) == "LimitExceededException"
 
     assert set_commitment(client, "DISABLED")["Status"] == "ENABLED_UNTIL_EARLIEST_ALLOWED_END"
     described = client.describe_account_settings()["MinimumThroughputBillingCommitment"]

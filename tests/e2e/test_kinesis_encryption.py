@@ -16,6 +16,7 @@ from headrace.gateway.kinesis.store.stream_tail import StreamTail
 from testkit.peer.stock_consumer import read_topic
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.kinesis_client import (
+    code_of,
     create_stream,
     kinesis_client,
     read_shard,
@@ -50,11 +51,6 @@ def stream(client: Any) -> str:
 def start(client: Any, stream: str, key: str = "alias/one") -> None:
     client.start_stream_encryption(StreamName=stream, EncryptionType="KMS", KeyId=key)
     wait_for_active(client, stream)
-
-
-def code_of(error: pytest.ExceptionInfo[ClientError]) -> str:
-    text: str = error.value.response["Error"]["Code"]
-    return text
 
 
 def test_records_are_encrypted_in_the_topic_only(
@@ -124,7 +120,7 @@ def test_a_gateway_without_the_key_neither_encrypts_nor_writes_plain_records(
         ):
             with pytest.raises(ClientError, match="without --encryption-keys") as error:
                 use()
-            assert code_of(error) == "KMSNotFoundException"
+            assert code_of(error.value) == "KMSNotFoundException"
 
     assert len(read_topic(broker.address, stream)[0]) == 1
 
@@ -150,7 +146,7 @@ def test_a_record_whose_key_is_gone_names_it_and_can_be_passed(
         number = lost["SequenceNumber"]
         with pytest.raises(ClientError, match=rf"{number} .*alias/one is not known") as error:
             other.get_records(ShardIterator=page["NextShardIterator"])
-        assert code_of(error) == "KMSNotFoundException"
+        assert code_of(error.value) == "KMSNotFoundException"
         passed = read_shard(
             other,
             stream,
@@ -215,4 +211,4 @@ def test_wrong_requests(client: Any, stream: str) -> None:
     ):
         with pytest.raises(ClientError) as error:
             call()
-        assert code_of(error) == code
+        assert code_of(error.value) == code

@@ -152,10 +152,18 @@ def _policies(client: Any, arn: str, consumer: str) -> None:
 def _channels(client: Any, arn: str) -> None:
     source = {"StreamARN": arn, "RecordConfiguration": {"RecordFormatType": "JSON"}}
     assert client.list_channels(StreamFilter=[{"StreamARN": arn}])["ChannelSummaries"] == []
-    assert "no records to S3" in refused(
-        "InvalidArgumentException",
+    storage = {
+        "BucketARN": "arn:aws:s3:::lake",
+        "ExpectedBucketOwner": "000000000000",
+        "CompressionType": "NONE",
+    }
+    refused(
+        "ValidationException",  # it is provisioned; tests/e2e/test_kinesis_channel.py has the rest
         lambda: client.create_channel(
-            ChannelName="one", ServiceExecutionRoleARN=ROLE, StreamConfigurationList=[source]
+            ChannelName="one",
+            ServiceExecutionRoleARN=ROLE,
+            StreamConfigurationList=[source],
+            S3DestinationConfiguration={"StorageConfiguration": storage},
         ),
     )
     for call in (client.describe_channel, client.delete_channel, client.update_channel):

@@ -8,8 +8,8 @@ import pyarrow.parquet
 import pytest
 
 from headrace.ingest.event import EventBatch
-from headrace.ingest.file.storage_folder import open_folder
 from headrace.ingest.sink import Sink
+from headrace.storage.storage_folder import open_folder
 from testkit.peer.mini_hdfs import MiniHdfs
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.sample.ingest_agent import make

@@ -1,6 +1,6 @@
-"""`headrace up --with kinesis,console`: services beside a broker, each in a process of its own.
+"""`headrace up --with kinesis,registry,rest,console`: services beside a broker.
 
-A process of its own, because a broker and a gateway in one interpreter would wait for each other.
+Each has a process of its own: a broker and a gateway in one interpreter would wait for each other.
 """
 
 import importlib.util
@@ -14,10 +14,23 @@ from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.model.error import ConfigError
 from headrace.telemetry.browser_guard import is_loopback_address
 
-_ANNOUNCEMENTS: Final = {"console": "The console is at", "kinesis": "The Kinesis API is at"}
-_NEEDED: Final = {"console": ("uvicorn", "starlette"), "kinesis": ("uvicorn", "botocore")}
-_LOGS: Final = ("kinesis",)
+_ANNOUNCEMENTS: Final = {
+    "console": "The console is at",
+    "kinesis": "The Kinesis API is at",
+    "registry": "The schema registry is at",
+    "rest": "The REST API is at",
+}
+_NEEDED: Final = {
+    "console": ("uvicorn", "starlette"),
+    "kinesis": ("uvicorn", "botocore"),
+    "registry": ("uvicorn", "h2"),
+    "rest": ("uvicorn",),
+}
+_LOGS: Final = ("kinesis", "registry", "rest")
 """Those that take the options of the log."""
+
+_WITHOUT_LOGIN: Final = ("rest",)
+"""Those that have none of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +58,10 @@ class SideService:
 def _check_listener(name: str, listen: str) -> None:
     host = parse_listen_address(listen, f"{name}.listeners").host
     if not is_loopback_address(host):
+        how = "behind a proxy that checks logins" if name in _WITHOUT_LOGIN else "with a login"
         raise ConfigError(
             f"{name}.listeners={listen} would let everyone in who reaches this machine: start "
-            f"headrace {name} by itself, with a login"
+            f"headrace {name} by itself, {how}"
         )
 
 

@@ -47,6 +47,10 @@ Examples:
 
   headrace up --with kinesis -X kinesis.listeners=127.0.0.1:4568
 
+  headrace up --with registry                    also a schema registry on :8081
+
+  headrace up --with rest                        also Confluent's REST API on :8082
+
   headrace up --brokers 3                        a cluster on this machine, with its ZooKeeper
 
   headrace up --zookeeper zk1:2181 --broker-id 2 --listen 0.0.0.0:9092 --advertise node2:9092   one broker of a cluster on several machines
@@ -78,7 +82,9 @@ def up(
     beside: Annotated[
         list[str] | None,
         typer.Option(
-            "--with", metavar="NAME,...", help="Also serve: kinesis, console; repeatable."
+            "--with",
+            metavar="NAME,...",
+            help="Also serve: kinesis, registry, rest, console; repeatable.",
         ),
     ] = None,
     config: Annotated[

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.gateway.kinesis.error import ServiceError
-from headrace.gateway.kinesis.protocol.input_check import check_input
+from headrace.gateway.kinesis.protocol.input_check import check_input, walk_input
 from headrace.gateway.kinesis.protocol.service_model import Shape, service_model
+from headrace.gateway.kinesis.protocol.sound_input import Declined, sound_input
 
 MODEL = ServiceModel(Loader().load_service_model("kinesis", "service-2"), "kinesis")
 OPERATIONS = sorted(name for name, shape in service_model().operations.items() if shape)
@@ -108,3 +109,18 @@ def _known(value: Any, shape: Shape) -> Any:
 def test_any_value_is_taken_or_refused(operation: str, raw: Any) -> None:
     is_taken(operation, raw)
     is_taken(operation, {"StreamName": raw, "Records": raw, "Tags": raw, "Timestamp": raw})
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_the_fast_path_reads_what_the_walk_reads(data: st.DataObject) -> None:
+    operation = data.draw(st.sampled_from([*OPERATIONS, *["PutRecords"] * 20]))
+    shape = service_model().operations[operation]
+    assert shape is not None
+    raw = as_json(data.draw(sound_values(shape)))
+
+    try:
+        found = sound_input(shape, raw)
+    except Declined:
+        return
+    assert found == walk_input(shape, raw)

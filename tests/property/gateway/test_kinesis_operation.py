@@ -24,7 +24,7 @@ from headrace.gateway.kinesis.protocol.input_check import check_input
 from headrace.gateway.kinesis.protocol.json_body import read_json, write_json
 from headrace.gateway.kinesis.protocol.service_model import Shape, service_model
 from headrace.gateway.kinesis.service import KinesisService, Response, Steps
-from headrace.gateway.kinesis.stream.stream_state import new_stream
+from headrace.gateway.kinesis.stream.stream_state import StreamMode, new_stream
 from testkit.process.kinesis_answer import problems
 from testkit.simulation.kinesis_memory import memory_service
 
@@ -33,6 +33,7 @@ EVERYWHERE = {"ValidationException", "AccessDeniedException", "InvalidArgumentEx
 """Errors that the service has for every operation, whatever its model says."""
 
 STREAM = "arn:aws:kinesis:us-east-1:000000000000:stream/"
+CHANNEL = "arn:aws:kinesis:us-east-1:000000000000:channel/one"
 POLICY = json.dumps(
     {
         "Version": "2012-10-17",
@@ -44,9 +45,14 @@ KNOWN: dict[str, list[Any]] = {
     "StreamName": ["one"] * 4 + ["two", "three"],
     "ExclusiveStartStreamName": ["one", "a"],
     "StreamARN": [f"{STREAM}one"] * 4 + [f"{STREAM}two"],
-    "ResourceARN": [f"{STREAM}one", f"{STREAM}one/consumer/reader:1000", f"{STREAM}three"],
+    "ResourceARN": [f"{STREAM}one", f"{STREAM}one/consumer/reader:1000", f"{STREAM}three", CHANNEL],
     "ConsumerARN": [f"{STREAM}one/consumer/reader:1000", f"{STREAM}one/consumer/none:7"],
-    "ChannelARN": ["arn:aws:kinesis:us-east-1:000000000000:channel/one"],
+    "ChannelARN": [CHANNEL, f"{CHANNEL}-none"],
+    "ChannelName": ["one", "two"],
+    "BucketARN": ["arn:aws:s3:::lake"],
+    "ExpectedBucketOwner": ["000000000000"],
+    "OutputKeyTemplate": ["!{channel-name}/!{HH}", "a//b"],
+    "DataFreshnessInSeconds": [1, 300, 1000],
     "ConsumerName": ["reader", "other"],
     "ShardId": [f"shardId-{at:012d}" for at in range(3)],
     "ShardToSplit": [f"shardId-{at:012d}" for at in range(3)],
@@ -128,8 +134,13 @@ def as_boto3(value: Any, shape: Shape) -> Any:
 
 
 def made_service() -> KinesisService:
-    service = memory_service(limits=False, master_keys={"alias/one": b"1" * 32})
+    service = memory_service(
+        limits=False, master_keys={"alias/one": b"1" * 32}, channels_to="/nowhere"
+    )
     service.keeper.change("one", lambda _: new_stream("one", 2, 1_000_000))
+    service.keeper.change(
+        "two", lambda _: new_stream("two", 4, 1_000_000, mode=StreamMode.ON_DEMAND)
+    )
     register = {"StreamARN": f"{STREAM}one", "ConsumerName": "reader"}
     service.now_ms = lambda: 1_000_000  # type: ignore[method-assign]
     OPERATIONS["RegisterStreamConsumer"](service, register)
@@ -210,6 +221,11 @@ def test_most_operations_succeed_with_known_names() -> None:
         ("PutResourcePolicy", {"ResourceARN": arn, "Policy": POLICY}),
         ("GetResourcePolicy", {"ResourceARN": arn}),
         ("DescribeStream", {"StreamName": "one"}),
+        ("CreateChannel", _CHANNEL),
+        ("ListChannels", {}),
+        ("TagResource", {"ResourceARN": CHANNEL, "Tags": {"a": "1"}}),
+        ("DescribeChannel", {"ChannelARN": CHANNEL}),
+        ("DeleteChannel", {"ChannelARN": CHANNEL}),
         ("DeleteStream", {"StreamName": "one", "EnforceConsumerDeletion": True}),
     ):
         assert answer_to(service, operation, request) is not None, operation
@@ -218,3 +234,17 @@ def test_most_operations_succeed_with_known_names() -> None:
 _ITERATORS = ("ShardIterator", "NextShardIterator")
 _FIRST = {"StreamName": "one", "ShardId": "shardId-000000000000"}
 _SPLIT = {"StreamName": "one", "ShardToSplit": "shardId-000000000000"}
+_CHANNEL = {
+    "ChannelName": "one",
+    "ServiceExecutionRoleARN": "arn:aws:iam::000000000000:role/delivery",
+    "StreamConfigurationList": [
+        {"StreamARN": f"{STREAM}two", "RecordConfiguration": {"RecordFormatType": "JSON"}}
+    ],
+    "S3DestinationConfiguration": {
+        "StorageConfiguration": {
+            "BucketARN": "arn:aws:s3:::lake",
+            "ExpectedBucketOwner": "000000000000",
+            "CompressionType": "ZSTD",
+        }
+    },
+}

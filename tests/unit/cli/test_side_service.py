@@ -21,8 +21,8 @@ def test_services_are_listed_or_repeated_and_take_their_listeners() -> None:
 @pytest.mark.parametrize(
     ("wishes", "texts", "sentence"),
     [
-        (["registry"], {}, "--with registry: there is no such service; write one of console, kin"),
-        (["kinesis,rest"], {}, "--with rest"),
+        (["ftp"], {}, "--with ftp: there is no such service; write one of console, kinesis, "),
+        (["kinesis,rests"], {}, "--with rests"),
         ([""], {}, "there is no such service"),
         (None, {"kinesis.listeners": "127.0.0.1:1"}, "kinesis.listeners needs --with kinesis"),
         (["kinesis"], {"kinesis.keys": "keys.txt"}, "kinesis.keys is no key of headrace up"),
@@ -43,7 +43,17 @@ def test_a_service_without_a_login_listens_on_this_machine_alone(listen: str) ->
         side_services(["kinesis"], {"kinesis.listeners": listen})
 
 
+def test_the_rest_proxy_which_has_no_login_asks_for_a_proxy_that_has() -> None:
+    with pytest.raises(ConfigError, match="by itself, behind a proxy that checks logins"):
+        side_services(["rest"], {"rest.listeners": "0.0.0.0:8082"})
+
+
 @pytest.mark.parametrize("listen", ["127.0.0.1:4567", "localhost:0", "[::1]:4567"])
 def test_any_loopback_address_will_do(listen: str) -> None:
     (service,) = side_services(["kinesis"], {"kinesis.listeners": listen})
     assert service.listen == listen
+
+
+def test_the_registry_is_one_of_them() -> None:
+    (service,) = side_services(["registry"], {"registry.listeners": "127.0.0.1:18081"})
+    assert service == SideService("registry", "127.0.0.1:18081")

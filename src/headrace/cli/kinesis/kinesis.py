@@ -1,11 +1,14 @@
 """`headrace kinesis`: the Kinesis API on a Kafka cluster."""
 
+import gc
 import re
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from headrace.cli.kinesis.channel import app as channel_app
 from headrace.cli.kinesis.consume import EXAMPLES as CONSUME_EXAMPLES
 from headrace.cli.kinesis.consume import consume
 from headrace.cli.kinesis.plan import EXAMPLES as PLAN_EXAMPLES
@@ -24,8 +27,11 @@ app.add_typer(key_app, name="key", help="Manage access keys.")
 encryption_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(encryption_app, name="encryption-key", help="Manage keys for records at rest.")
 app.add_typer(stream_app, name="stream", help="List, describe, split and merge streams.")
+app.add_typer(channel_app, name="channel", help="List and describe channels.")
 app.command("consume", epilog=CONSUME_EXAMPLES)(consume)
 app.command("plan", epilog=PLAN_EXAMPLES)(plan)
+
+_SWITCH_SECONDS = 0.0005
 
 _EXAMPLES = """
 Examples:
@@ -43,6 +49,8 @@ Examples:
   headrace kinesis encryption-key add alias/clicks --encryption-keys master.txt
 
   headrace kinesis --encryption-keys master.txt     for StartStreamEncryption with alias/clicks
+
+  headrace kinesis --channels-to lake               CreateChannel writes Parquet below lake/BUCKET
 
   headrace kinesis --expose 'clicks*'               show plain topics as streams
 
@@ -95,6 +103,12 @@ def kinesis(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Serve shard-level metrics to Prometheus here."),
     ] = None,
+    channels_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER", help="Where channels write their files; a path or a URI such as s3://"
+        ),
+    ] = None,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
     log_level: LogLevelOption = "info",
@@ -135,12 +149,22 @@ def kinesis(
             limits=limits,
             scaling=ScalingRule(most_shards=most_shards),
             metrics=None if metrics is None else parse_listen_address(metrics, "--metrics"),
+            channels_to=channels_to,
             certificate=tls_certificate,
             certificate_key=tls_key,
         )
     )
+    # A large request in one thread delays the others by this much at most, and not by Python's
+    # default of 5 ms each time that a small one goes from thread to thread.
+    sys.setswitchinterval(_SWITCH_SECONDS)
+
+    def ready() -> None:
+        # These objects stay: the garbage collector, which stops all threads, need not scan them.
+        gc.freeze()
+        print(f"The Kinesis API is at {server.url}", flush=True)
+
     with until_signal():
-        server.run(lambda: print(f"The Kinesis API is at {server.url}", flush=True))
+        server.run(ready)
     print("Stopped.")
 
 

@@ -26,7 +26,8 @@ _SHARD: Final = ("shard", "state", "partition", "parents", "first", "last", "sha
 
 
 @contextmanager
-def _service(brokers: str | None, setting: list[str] | None) -> "Iterator[KinesisService]":
+def read_streams(brokers: str | None, setting: list[str] | None) -> "Iterator[KinesisService]":
+    """Follow the streams and channels of a cluster without serving them."""
     try:
         from headrace.gateway.kinesis.service import KinesisService
         from headrace.gateway.kinesis.settings import KinesisSettings
@@ -52,7 +53,7 @@ def list_streams(
     style: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """List all streams."""
-    with _service(brokers, setting) as service:
+    with read_streams(brokers, setting) as service:
         streams = sorted(service.store.streams.values(), key=lambda each: each.name)
         print_rows(style, _STREAM, [_stream_row(each) for each in streams])
 
@@ -65,7 +66,7 @@ def describe(
     style: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Show a stream's shards: open and closed, their parents and their share of all keys."""
-    with _service(brokers, setting) as service:
+    with read_streams(brokers, setting) as service:
         stream = service.stream({"StreamName": name})
         if style is OutputFormat.JSON:
             print_json(stream.as_json())
@@ -87,7 +88,7 @@ def split(
     from headrace.gateway.kinesis.operation.get import named_shard
     from headrace.gateway.kinesis.operation.shard import split_shard
 
-    with _service(brokers, setting) as service:
+    with read_streams(brokers, setting) as service:
         keys = named_shard(service, service.stream({"StreamName": name}), shard).keys
         middle = (keys.start + keys.end + 1) // 2
         if at is not None and not (at.isascii() and at.isdigit() and len(at) < 40):
@@ -112,7 +113,7 @@ def merge(
     from headrace.gateway.kinesis.operation.shard import merge_shards
 
     request = {"StreamName": name, "ShardToMerge": shard, "AdjacentShardToMerge": adjacent}
-    with _service(brokers, setting) as service:
+    with read_streams(brokers, setting) as service:
         _change(service, name, lambda: merge_shards(service, request))
 
 

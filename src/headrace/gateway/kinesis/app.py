@@ -23,10 +23,10 @@ from typing import Any, Final
 import structlog
 
 from headrace.client.error import ClientError
+from headrace.gateway.http.asgi import Message, Receive, Scope, Send
+from headrace.gateway.http.byte_budget import ByteBudget
 from headrace.gateway.kinesis.access.signature import SignedRequest, verify
-from headrace.gateway.kinesis.asgi import Message, Receive, Scope, Send
 from headrace.gateway.kinesis.authorization import authorize
-from headrace.gateway.kinesis.byte_budget import ByteBudget
 from headrace.gateway.kinesis.error import (
     ServiceError,
     cluster_failure,
@@ -34,6 +34,8 @@ from headrace.gateway.kinesis.error import (
     not_built,
     serialization,
 )
+from headrace.gateway.kinesis.landing.destination import Destination
+from headrace.gateway.kinesis.landing.lander import Lander
 from headrace.gateway.kinesis.operation.table import OPERATIONS, PUTS, READS, SUBSCRIBE
 from headrace.gateway.kinesis.protocol.cbor_body import CBOR_TYPE, read_cbor, write_cbor
 from headrace.gateway.kinesis.protocol.event_stream import EVENT_STREAM_TYPE, event, exception
@@ -82,6 +84,8 @@ class KinesisApp:
     def __init__(self, settings: KinesisSettings) -> None:
         self._guarded = settings.is_loopback and not settings.keys
         self.service = KinesisService(settings)
+        place = settings.channels_to
+        self._lander = Lander(self.service, None if place is None else Destination(place))
         self._bodies = ByteBudget(_BUDGET_BYTES, reserve=MOST_BODY_BYTES)
         self._responses = ResponseBudget()
         self._waiter: StepWaiter | None = None
@@ -91,10 +95,20 @@ class KinesisApp:
         self._subscribers = ThreadPoolExecutor(MOST, thread_name_prefix="kinesis-push")
         self._control = ThreadPoolExecutor(_CONTROL_THREADS, thread_name_prefix="kinesis-control")
 
+    def start(self) -> None:
+        """Read the streams, and begin to land channels.
+
+        Raises:
+            ClientError: no broker can be reached.
+        """
+        self.service.start()
+        self._lander.start()
+
     def close(self) -> None:
         """Wait for the operations that run, then end. The server has stopped."""
         for each in (self._puts, self._reads, self._subscribers, self._control):
             each.shutdown(wait=True, cancel_futures=True)
+        self._lander.stop()
         self.service.stop()
 
     @property

@@ -5,6 +5,8 @@ Rule 2: the own account may always read and change policies: else one could lock
 Rule 3: an iterator was given out by GetShardIterator, perhaps under another policy. So GetRecords
 is decided by the stream in it, and so is ListShards by the one in its token.
 Rule 4: the policy of a consumer speaks of that consumer alone. It allows nothing of its stream.
+Rule 5: channels are for the own account, whose place their files go to. The policy of a stream can
+deny CreateChannel to some of it, and allow it to no other account.
 """
 
 from http import HTTPStatus
@@ -44,6 +46,8 @@ def authorize(
     if operation in _POLICIES and principal.account == own:
         return
     policies = _policies(service, operation, request)
+    if operation == "CreateChannel" and principal.account != own:
+        policies = []
     if operation not in _OF_CONSUMERS:
         policies = policies[:1]
     if not is_allowed(principal, own, f"kinesis:{operation}", policies):
@@ -86,6 +90,8 @@ def _named(
     if operation == "ListShards" and "NextToken" in request:
         token = read_token(service.store.seal, operation, request["NextToken"], now_ms)
         return token["stream"], None
+    if operation == "CreateChannel":
+        return stream_of_arn(request["StreamConfigurationList"][0]["StreamARN"]), None
     consumer: str | None = request.get("ConsumerName")
     for member in ("ConsumerARN", "ResourceARN", "StreamARN"):
         arn = request.get(member, "")

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
+from headrace.gateway.http.asgi import Receive
+from headrace.gateway.http.byte_budget import Share
 from headrace.gateway.kinesis.access.signature import check_credential
-from headrace.gateway.kinesis.asgi import Receive
-from headrace.gateway.kinesis.byte_budget import Share
 from headrace.gateway.kinesis.error import ServiceError
 
 MOST_BODY_BYTES: Final = 15 << 20

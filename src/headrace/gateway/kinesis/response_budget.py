@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from headrace.gateway.http.asgi import Scope
+from headrace.gateway.http.byte_budget import ByteBudget, Share
 from headrace.gateway.kinesis.access.signature import check_credential
-from headrace.gateway.kinesis.asgi import Scope
-from headrace.gateway.kinesis.byte_budget import ByteBudget, Share
 from headrace.gateway.kinesis.error import ServiceError, throughput_exceeded
 from headrace.gateway.kinesis.request_body import busy
 

@@ -10,9 +10,9 @@ from typing import Final
 import structlog
 import uvicorn
 
+from headrace.gateway.http.connection import BoundedConnection
+from headrace.gateway.http.evictable_connection import IDLE_SECONDS, MOST_CONNECTIONS
 from headrace.gateway.kinesis.app import KinesisApp
-from headrace.gateway.kinesis.connection import BoundedConnection
-from headrace.gateway.kinesis.evictable_connection import IDLE_SECONDS, MOST_CONNECTIONS
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.model.error import ConfigError
 
@@ -93,7 +93,7 @@ class KinesisServer:
         Raises:
             ClientError: no broker can be reached.
         """
-        self._app.service.start()
+        self._app.start()
         try:
             ready()
             self._server.run(sockets=[self._socket])

@@ -9,17 +9,21 @@ import structlog
 from headrace.gateway.kinesis.access.policy import Principal
 from headrace.gateway.kinesis.access.signature import unknown_key
 from headrace.gateway.kinesis.access.watched_keys import KeySet, WatchedKeys
-from headrace.gateway.kinesis.error import invalid_argument, not_found
+from headrace.gateway.kinesis.channel.channel_state import ChannelStatus
+from headrace.gateway.kinesis.channel.delivery_metrics import DeliveryMetrics
+from headrace.gateway.kinesis.error import in_use, invalid_argument, not_found
 from headrace.gateway.kinesis.identity.account import consumer_of_arn, stream_of_arn
 from headrace.gateway.kinesis.limit.shard_limits import ShardLimits
 from headrace.gateway.kinesis.limit.shard_metrics import ShardMetrics
 from headrace.gateway.kinesis.metrics_server import MetricsServer
+from headrace.gateway.kinesis.protocol.base64_column import warm_up
 from headrace.gateway.kinesis.record.plain_topics import PlainTopics
 from headrace.gateway.kinesis.record.row import StoredRow
 from headrace.gateway.kinesis.record.shard_reader import ShardReader
 from headrace.gateway.kinesis.record.shard_writer import ShardWriter
 from headrace.gateway.kinesis.scaler import Scaler
 from headrace.gateway.kinesis.settings import KinesisSettings
+from headrace.gateway.kinesis.store.channel_store import ChannelStore
 from headrace.gateway.kinesis.store.stream_keeper import StreamKeeper
 from headrace.gateway.kinesis.store.stream_store import StreamStore
 from headrace.gateway.kinesis.store.stream_topic import ACCOUNT_NAME
@@ -27,6 +31,7 @@ from headrace.gateway.kinesis.stream.billing_commitment import BillingCommitment
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
 from headrace.gateway.kinesis.stream_cipher import OpenedRows, StreamCiphers
 from headrace.gateway.kinesis.wait import Wait
+from headrace.telemetry.reading import Reading
 
 log = structlog.get_logger()
 
@@ -52,6 +57,9 @@ class KinesisService:
             KeySet(settings.keys or None, settings.principals), settings.key_file
         )
         self.store = StreamStore(settings.client)
+        self.channels = ChannelStore(self.store)
+        self.lands = settings.channels_to is not None
+        self.delivery = DeliveryMetrics()
         self.keeper = StreamKeeper(settings.client, self.store)
         self.writer = ShardWriter(settings.client)
         self.reader = ShardReader(settings.client)
@@ -59,9 +67,7 @@ class KinesisService:
         self.plain = PlainTopics(settings.client, settings.expose)
         self.metrics = ShardMetrics()
         self._metrics_server = (
-            None
-            if settings.metrics is None
-            else MetricsServer(settings.metrics, lambda: self.metrics.readings(self._enabled))
+            None if settings.metrics is None else MetricsServer(settings.metrics, self._readings)
         )
         self.store.tail.listen(self.writer.wake)
         self.ciphers = StreamCiphers(settings.master_keys)
@@ -75,6 +81,7 @@ class KinesisService:
         Raises:
             ClientError: no broker can be reached.
         """
+        warm_up()
         self.keys.start()
         self.store.start()
         _ = self.store.seal
@@ -98,6 +105,9 @@ class KinesisService:
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def _readings(self) -> list[Reading]:
+        return [*self.metrics.readings(self._enabled), *self.delivery.readings()]
 
     def _enabled(self, name: str) -> tuple[str, ...]:
         stream = self.store.streams.get(name)
@@ -190,6 +200,19 @@ class KinesisService:
             ServiceError: it was used too often.
         """
         return stream.used(operation, self.now_ms()) if self.limits.enabled else stream
+
+    def refuse_if_channels(self, stream: StreamState, what: str) -> None:
+        """Refuse a change of a stream that its channels would not survive.
+
+        Raises:
+            ServiceError: it has channels.
+        """
+        for each in self.channels.of(stream.name):
+            if each.is_of(stream) and each.status is not ChannelStatus.DELETING:
+                raise in_use(
+                    f"Stream {stream.name} under account {self.account.id} has the channel "
+                    f"{each.name}: it cannot be {what}."
+                )
 
     def change(self, request: Request, step: Callable[[StreamState], StreamState]) -> StreamState:
         """Change the stream that a request names.

@@ -29,6 +29,8 @@ class KinesisSettings:
         limits: whether the service's limits per shard, and per stream and day, apply.
         scaling: when on-demand streams get more or fewer shards.
         metrics: where Prometheus finds the figures of enhanced monitoring; None for nowhere.
+        channels_to: the folder, or the URI of one, that has a folder per bucket of channels; None
+            if there can be no channels.
         certificate, certificate_key: PEM files. With them the API is served over TLS only.
     """
 
@@ -43,6 +45,7 @@ class KinesisSettings:
     limits: bool = True
     scaling: ScalingRule = DEFAULT_SCALING
     metrics: Address | None = None
+    channels_to: str | None = None
     certificate: Path | None = None
     certificate_key: Path | None = None
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from headrace.ingest.event import EventBatch
-from headrace.ingest.file.storage_folder import StorageFolder
 from headrace.ingest.format.serializer import Serializer
+from headrace.storage.storage_folder import StorageFolder
 
 _PARQUET = pa.schema([("headers", pa.map_(pa.string(), pa.string())), ("body", pa.binary())])
 

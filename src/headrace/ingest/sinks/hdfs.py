@@ -15,12 +15,12 @@ from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import EventBatch
 from headrace.ingest.file.bucket_file import BucketFile, RollPolicy
 from headrace.ingest.file.in_use_journal import InUseFile, InUseJournal
-from headrace.ingest.file.storage_folder import StorageFolder, open_folder
 from headrace.ingest.format.path_escape import PathEscape
 from headrace.ingest.format.sequence_file import SequenceFileSerializer
 from headrace.ingest.format.serializer import Serializer, make_serializer
 from headrace.ingest.settings import Settings, flag, number, prefix, refused, text
 from headrace.ingest.sink import Sink
+from headrace.storage.storage_folder import StorageFolder, open_folder
 
 _log = structlog.get_logger(__name__)
 # Numbers of files, as Flume has them. All sinks share the count: two sinks that write to one folder

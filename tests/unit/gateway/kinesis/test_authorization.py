@@ -96,3 +96,18 @@ def test_a_policy_for_the_stream_itself_is_taken(service: KinesisService) -> Non
     iterator = ShardIterator("one", 1_000, 0, 0).sealed(service.store.seal, service.now_ms())
     assert not refused(service, "BOB", "GetRecords", ShardIterator=iterator)
     assert refused(service, "BOB", "PutRecord", StreamARN=f"{ARN}one")
+
+
+def test_a_stream_can_deny_channels_and_allows_them_to_no_other_account(
+    service: KinesisService,
+) -> None:
+    channel = {"StreamConfigurationList": [{"StreamARN": f"{ARN}one"}]}
+    arn = {"ChannelARN": "arn:aws:kinesis:us-east-1:000000000000:channel/one"}
+    put(service, f"{ARN}one", statement("Allow", "kinesis:*"))
+
+    assert not refused(service, "OWN", "CreateChannel", **channel)
+    assert refused(service, "BOB", "CreateChannel", **channel)
+    assert refused(service, "BOB", "DescribeChannel", **arn)
+    assert not refused(service, "OWN", "DeleteChannel", **arn)
+    put(service, f"{ARN}one", statement("Deny", "kinesis:CreateChannel"))
+    assert refused(service, "OWN", "CreateChannel", **channel)

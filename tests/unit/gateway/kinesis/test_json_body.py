@@ -1,6 +1,7 @@
 """JSON 1.1: blobs in base64, times in seconds."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -42,3 +43,22 @@ def test_the_largest_request_is_read() -> None:
     record = {"Data": "A" * 100, "PartitionKey": "," * 256, "ExplicitHashKey": "1"}
 
     assert len(read_json(json.dumps({"Records": [record] * 500}).encode())["Records"]) == 500
+
+
+@pytest.mark.parametrize("rest", [{}, {"MillisBehindLatest": 0, "ChildShards": []}])
+def test_records_are_written_as_any_other_list_is(rest: dict[str, Any]) -> None:
+    record = {
+        "SequenceNumber": "49646437577175378652512468275300102539007575037992501298",
+        "ApproximateArrivalTimestamp": Timestamp(1_700_000_000_123),
+        "Data": b"\0\xff" * 100,
+        "EncryptionType": "NONE",
+        "PartitionKey": 'cl\u00e9 "1"\\\n\U0001f600',
+    }
+    unkeyed = {name: each for name, each in record.items() if name != "PartitionKey"}
+    records = [record, {**unkeyed, "Data": b""}, {**record, "EncryptionType": "KMS"}]
+
+    written = write_json({**rest, "Records": records})
+
+    assert json.loads(written) == json.loads(
+        write_json({**rest, "Any": records}).replace(b'"Any"', b'"Records"')
+    )

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from headrace.gateway.http.asgi import Message, Receive
+from headrace.gateway.http.byte_budget import ByteBudget
 from headrace.gateway.kinesis import request_body
-from headrace.gateway.kinesis.asgi import Message, Receive
-from headrace.gateway.kinesis.byte_budget import ByteBudget
 from headrace.gateway.kinesis.request_body import (
     MOST_BODY_BYTES,
     UNSIGNED_BYTES,

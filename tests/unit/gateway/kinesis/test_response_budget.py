@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from headrace.client.settings import ClientSettings
-from headrace.gateway.kinesis import reading_pace, response_budget
+from headrace.gateway.http import reading_pace
+from headrace.gateway.http.reading_pace import ReadingPace
+from headrace.gateway.kinesis import response_budget
 from headrace.gateway.kinesis.app import KinesisApp
 from headrace.gateway.kinesis.operation.get import get_shard_iterator
-from headrace.gateway.kinesis.reading_pace import ReadingPace
 from headrace.gateway.kinesis.record.row import Row, ShardLog
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.gateway.kinesis.step_wait import StepWaiter

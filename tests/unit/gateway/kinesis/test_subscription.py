@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 
 from headrace.client.settings import ClientSettings
+from headrace.gateway.http.asgi import Message
 from headrace.gateway.kinesis import app as app_module
 from headrace.gateway.kinesis.app import KinesisApp
-from headrace.gateway.kinesis.asgi import Message
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.gateway.kinesis.subscription import Subscription
 

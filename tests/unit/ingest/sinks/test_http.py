@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -12,6 +11,7 @@ from headrace.ingest.event import EventBatch
 from headrace.ingest.sink import Sink
 from headrace.ingest.sources.http import HttpSource
 from headrace.model.error import ConfigError
+from headrace.telemetry.http_server import HttpServer
 from testkit.sample.ingest_agent import make, source_alone
 
 
@@ -32,15 +32,8 @@ def answering(status: int) -> Iterator[str]:
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/in"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with HttpServer("127.0.0.1", 0, Handler, name="sink's peer", poll_seconds=0.02) as server:
+        yield f"http://{server.address}/in"
 
 
 def test_each_event_is_posted() -> None:

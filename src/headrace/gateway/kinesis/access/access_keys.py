@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from headrace.gateway.kinesis.secret_file import check_mode, locked
+from headrace.gateway.secret_file import check_mode, locked
 from headrace.model.error import ConfigError
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{3,128}")

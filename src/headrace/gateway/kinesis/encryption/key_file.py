@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from headrace.gateway.kinesis.secret_file import check_mode, locked
+from headrace.gateway.secret_file import check_mode, locked
 from headrace.model.error import ConfigError
 
 KEY_BYTES: Final = 32

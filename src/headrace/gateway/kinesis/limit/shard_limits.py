@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from headrace.gateway.kinesis.limit.token_bucket import TokenBucket
+from headrace.gateway.http.token_bucket import TokenBucket
 
 _MIB: Final = 1 << 20
 _MOST_SHARDS: Final = 20_000

@@ -22,6 +22,8 @@ def update_stream_mode(service: KinesisService, request: Request) -> Response:
         check_active(stream, service.account.id)
         if stream.mode is mode:
             raise invalid_argument(f"Stream {stream.name} is in mode {mode} already.")
+        if mode is StreamMode.PROVISIONED:
+            service.refuse_if_channels(stream, "changed to PROVISIONED")
         stream = service.used(stream, "UpdateStreamMode")
         changes: dict[str, Any] = {"mode": mode, "warm_mibps": warm_mibps}
         if mode is StreamMode.PROVISIONED:

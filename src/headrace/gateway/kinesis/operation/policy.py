@@ -71,7 +71,7 @@ def _change(service: KinesisService, request: Request, text: str) -> None:
 
 def _refuse_channel(arn: str) -> None:
     if ":channel/" in arn:
-        raise invalid_argument("A channel has no policy here: Headrace has no channels.")
+        raise invalid_argument("A channel has no policy here: the own account alone uses channels.")
 
 
 def _no_policy(arn: str) -> ServiceError:

@@ -165,6 +165,8 @@ def _put(
 
 
 def _apply_limits(service: KinesisService, stream: StreamState, puts: list[_Put]) -> None:
+    if not service.limits.enabled:
+        return
     now = time.monotonic()
     for put in puts:
         shard = stream.shard_for(put.key)

@@ -14,6 +14,7 @@ from headrace.gateway.kinesis.operation.capacity import (
     checked_warm_mibps,
     warm_fields,
 )
+from headrace.gateway.kinesis.operation.channel import MOST_CHANNELS
 from headrace.gateway.kinesis.protocol.timestamp import Timestamp
 from headrace.gateway.kinesis.service import KinesisService, Request, Response
 from headrace.gateway.kinesis.stream.reshard_plan import MOST_SHARDS, check_active
@@ -105,6 +106,7 @@ def delete_stream(service: KinesisService, request: Request) -> Response:
                 f"Stream {stream.name} under account {service.account.id} has registered "
                 "consumers: set EnforceConsumerDeletion."
             )
+        service.refuse_if_channels(stream, "deleted")
         return stream.changed(status=StreamStatus.DELETING, pending=None, consumers=())
 
     service.change(request, step)
@@ -139,7 +141,7 @@ def describe_stream_summary(service: KinesisService, request: Request) -> Respon
         "OpenShardCount": len(stream.open_shards),
         "ConsumerCount": len(stream.consumers),
         "MaxRecordSizeInKiB": stream.max_record_kib,
-        "ChannelCount": 0,
+        "ChannelCount": len(service.channels.of(stream.name)),
         "RecordDistributionStrategy": stream.distribution.value,
     }
     if stream.mode is StreamMode.ON_DEMAND:
@@ -157,6 +159,8 @@ def describe_limits(service: KinesisService, request: Request) -> Response:
         ),
         "OnDemandStreamCount": len(on_demand),
         "OnDemandStreamCountLimit": 50,
+        "ChannelCount": len(service.channels.channels),
+        "ChannelCountLimit": MOST_CHANNELS,
     }
 
 

@@ -1,11 +1,13 @@
-"""The six operations on tags, of streams and of registered consumers."""
+"""The six operations on tags, of streams, registered consumers and channels."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from headrace.gateway.kinesis.channel.channel_state import ChannelState
 from headrace.gateway.kinesis.error import invalid_argument, not_found
-from headrace.gateway.kinesis.identity.account import consumer_of_arn
+from headrace.gateway.kinesis.identity.account import channel_of_arn, consumer_of_arn
+from headrace.gateway.kinesis.operation.channel import named_channel, no_channel
 from headrace.gateway.kinesis.service import KinesisService, Request, Response
 from headrace.gateway.kinesis.stream.stream_state import Consumer, StreamState
 
@@ -41,6 +43,8 @@ def list_tags_for_stream(service: KinesisService, request: Request) -> Response:
 
 
 def list_tags_for_resource(service: KinesisService, request: Request) -> Response:
+    if channel_of_arn(request["ResourceARN"]) is not None:
+        return {"Tags": _fields(sorted(named_channel(service, request).tags.items()))}
     stream = service.stream(request)
     named = consumer_of_arn(request["ResourceARN"])
     tags = stream.tags if named is None else _consumer(stream, named[1]).tags
@@ -52,13 +56,23 @@ def _fields(tags: list[tuple[str, str]]) -> list[dict[str, str]]:
 
 
 def _change(service: KinesisService, request: Request, change: Change) -> None:
-    named = consumer_of_arn(request.get("ResourceARN", ""))
+    arn = request.get("ResourceARN", "")
+    named, channel = consumer_of_arn(arn), channel_of_arn(arn)
 
     def checked(tags: dict[str, str]) -> dict[str, str]:
         changed = change(tags)
         if len(changed) > _MOST:
             raise invalid_argument(f"A resource has at most {_MOST} tags.")
         return changed
+
+    def channel_step(current: ChannelState | None) -> ChannelState:
+        if current is None:
+            raise no_channel(arn)
+        return replace(current, tags=checked(current.tags))
+
+    if channel is not None:
+        service.channels.change(channel, channel_step)
+        return
 
     def step(stream: StreamState) -> StreamState:
         if named is None:

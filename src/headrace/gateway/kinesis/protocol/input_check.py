@@ -6,6 +6,7 @@ ValidationException.
 Rule 2: members that the model does not have are left out, as the service does: newer clients send
 members that older services do not know.
 Rule 3: null counts as absent.
+Rule 4: `sound_input` reads what is sound, several times faster, and this walk the rest.
 """
 
 import binascii
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from headrace.gateway.kinesis.error import serialization, validation
 from headrace.gateway.kinesis.protocol.service_model import Shape
+from headrace.gateway.kinesis.protocol.sound_input import Declined, sound_input
 from headrace.gateway.kinesis.protocol.timestamp import Timestamp
 
 _MOST_SHOWN: Final = 10
@@ -34,8 +36,17 @@ def check_input(shape: Shape | None, raw: Any) -> dict[str, Any]:
         raise serialization()
     if shape is None:
         return {}
+    try:
+        sound: dict[str, Any] = sound_input(shape, raw)
+    except Declined:
+        return walk_input(shape, raw)
+    return sound
+
+
+def walk_input(shape: Shape, raw: Any) -> dict[str, Any]:
+    """Do what `check_input` does, for any value."""
     walk = _Walk()
-    checked: dict[str, Any] = walk.structure(shape, raw, "")
+    checked = walk.structure(shape, raw, "")
     walk.finish()
     return checked
 

@@ -4,7 +4,8 @@ Rule 1: a lease record says nothing. It counts when it is read back: a reader ge
 in-sync replicas have. A leader that was cut off can answer fetches and ListOffsets for as long as
 no one tells it that it was deposed; it cannot bring a new record to its followers.
 Rule 2: records are written on demand, one at a time, and everyone who waits shares the next one.
-However many puts there are, there are about two records per second, and none without puts.
+However many puts there are, there are about two records per second, and none when there was no put
+for `WARM_SECONDS`.
 """
 
 import os
@@ -22,7 +23,8 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.client.write.batch_writer import BatchWriter
 from headrace.gateway.kinesis.store.broker_order import BrokerOrder
-from headrace.gateway.kinesis.store.lease import lease_clock
+from headrace.gateway.kinesis.store.instance_watch import INSTANCE_BYTES
+from headrace.gateway.kinesis.store.lease import LeaseDemand, lease_clock
 from headrace.gateway.kinesis.store.stream_topic import LEASE_NAME, STREAM_PARTITION
 from headrace.records.encode import encode
 
@@ -31,7 +33,6 @@ log = structlog.get_logger()
 _RETRY_SECONDS: Final = 0.2
 _REQUEST_TIMEOUT_MS: Final = 2_000
 _KEPT: Final = 16
-_INSTANCE_BYTES: Final = 16
 _SCHEMA: Final = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
@@ -49,14 +50,13 @@ class LeaseWriter:
                 request_timeout_ms=min(settings.request_timeout_ms, _REQUEST_TIMEOUT_MS),
             )
         )
-        self._instance = os.urandom(_INSTANCE_BYTES)
+        self.instance = os.urandom(INSTANCE_BYTES)
+        """What the records of this instance begin with."""
+
         self._number = 0
         self._sent: OrderedDict[bytes, float] = OrderedDict()
         self._last_sent = float("-inf")
-        self._wanted = float("-inf")
-        self.written = float("-inf")
-        """When the last record that a leader acknowledged was sent."""
-
+        self._demand = LeaseDemand()
         self._ready = threading.Condition()
         self._stopping = False
         self._failing = False
@@ -71,12 +71,18 @@ class LeaseWriter:
             self._ready.notify()
         self._thread.join(timeout=10)
 
+    @property
+    def written(self) -> float:
+        """When the last record that a leader acknowledged was sent."""
+        return self._demand.written
+
     def want(self, at: float) -> None:
         """Have a record written that is sent at this moment of `lease_clock` or later."""
+        self._demand.used = lease_clock()
         if at <= self._last_sent:  # it is on its way; the thread sends another one if it fails
             return
         with self._ready:
-            self._wanted = max(self._wanted, at)
+            self._demand.wanted = max(self._demand.wanted, at)
             self._ready.notify()
 
     def sent_at(self, value: bytes) -> float | None:
@@ -98,13 +104,18 @@ class LeaseWriter:
                 time.sleep(_RETRY_SECONDS)
 
     def _wait(self) -> bool:
+        """Wait until a record is due; return whether there is to be another one."""
         with self._ready:
-            self._ready.wait_for(lambda: self._stopping or self._wanted > self.written)
-            return not self._stopping
+            while not self._stopping:
+                seconds = self._demand.seconds_to_wait(lease_clock())
+                if seconds == 0.0:
+                    return True
+                self._ready.wait(seconds)
+            return False
 
     def _write(self, writer: BatchWriter) -> None:
         self._number += 1
-        value = self._instance + self._number.to_bytes(8, "big")
+        value = self.instance + self._number.to_bytes(8, "big")
         rows = {"key": [LEASE_NAME.encode()], "value": [value]}
         [batch] = encode(
             pa.record_batch(rows, schema=_SCHEMA), timestamp_ms=time.time_ns() // 1_000_000
@@ -118,7 +129,7 @@ class LeaseWriter:
         outcome = writer.write({STREAM_PARTITION: batch})[STREAM_PARTITION]
         if isinstance(outcome, ClientError):
             raise outcome
-        self.written = sent
+        self._demand.written = sent
         if self._failing:
             self._failing = False
             log.info("kinesis_lease_written_again")

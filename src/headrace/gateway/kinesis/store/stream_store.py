@@ -40,6 +40,9 @@ from headrace.gateway.kinesis.wait import Wait
 Step = Callable[[StreamState | None], StreamState | None]
 """Computes the next state of a stream from the present one; None is no stream."""
 
+DocumentStep = Callable[[dict[str, Any] | None], dict[str, Any] | None]
+"""Computes the next state of a record that is no stream; None is no record."""
+
 _TRIES: Final = 8
 _REFRESH_SECONDS: Final = 30.0
 VOUCH_SECONDS: Final = 20.0
@@ -120,11 +123,17 @@ class StreamStore:
         self._change(name, value)
         return outcome[0]
 
-    def change_document(
-        self, name: str, step: Callable[[dict[str, Any] | None], dict[str, Any]]
-    ) -> None:
+    def change_document(self, name: str, step: DocumentStep) -> None:
         """Change a record that is no stream, as `change` changes streams."""
-        self._change(name, lambda: write_document(step(self.documents.get(name))))
+
+        def value() -> bytes | None:
+            current = self.documents.get(name)
+            changed = step(current)
+            if changed is current:
+                return None
+            return b"" if changed is None else write_document(changed)
+
+        self._change(name, value)
 
     def _change(self, name: str, value: Callable[[], bytes | None]) -> None:
         """Write a record. `value` returns it, empty for a tombstone, or None to write nothing."""

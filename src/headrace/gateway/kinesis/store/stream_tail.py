@@ -26,6 +26,7 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.batch_reader import BatchReader, FetchedBatches
 from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.store.broker_order import BrokerOrder
+from headrace.gateway.kinesis.store.instance_watch import InstanceWatch
 from headrace.gateway.kinesis.store.lease import lease_clock
 from headrace.gateway.kinesis.store.lease_writer import LeaseWriter
 from headrace.gateway.kinesis.store.stream_topic import (
@@ -57,6 +58,7 @@ class StreamTail:
         documents: all records that are neither streams nor the seal's key, such as the account.
         seal_key: of iterators, once it is known.
         confirmed_at: the moment of `lease_clock` for which `streams` was last confirmed.
+        instances: which others are alive.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -73,6 +75,7 @@ class StreamTail:
         self.documents: Mapping[str, dict[str, Any]] = {}
         self.seal_key: bytes | None = None
         self.confirmed_at = float("-inf")
+        self.instances = InstanceWatch(lease_clock())
         self._offset = 0
         self._topic_id: UUID | None = None
         self._changed = threading.Condition()
@@ -90,6 +93,11 @@ class StreamTail:
         self.wake()
         self._leases.stop()
         self._thread.join(timeout=10)
+
+    @property
+    def instance(self) -> str:
+        """The id of this instance, which no other one has, nor this one after a restart."""
+        return self._leases.instance.hex()
 
     def want(self, at: float) -> None:
         """Have the view confirmed for this moment of `lease_clock`, in the background."""
@@ -178,6 +186,7 @@ class StreamTail:
         for key, value in zip(rows["key"], rows["value"], strict=True):
             name = (key or b"").decode("utf-8", "replace")
             if name == LEASE_NAME:
+                self.instances.hear(value or b"", lease_clock())
                 sent_at = self._leases.sent_at(value or b"")
                 confirmed_at = confirmed_at if sent_at is None else max(confirmed_at, sent_at)
             else:

@@ -24,6 +24,9 @@ SEAL_NAME: Final = "/seal"
 ACCOUNT_NAME: Final = "/account"
 """The key of the account's settings, as JSON: a document. All keys with a slash are no streams."""
 
+CHANNEL_PREFIX: Final = "/channel/"
+"""Before a channel's name: the key of its document."""
+
 LEASE_NAME: Final = "/lease"
 """The key of records that instances write only to read them back (`lease_writer`)."""
 

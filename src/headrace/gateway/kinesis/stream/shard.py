@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headrace.gateway.kinesis.identity.sequence_number import SequenceNumber
+from headrace.gateway.kinesis.identity.sequence_number import SequenceNumber, sequence_number
 from headrace.gateway.kinesis.stream.hash_key import LARGEST, HashRange
 
 NO_PARTITION: Final = -1
@@ -50,7 +50,7 @@ class Shard:
 
     def sequence_number(self, offset: int, time_ms: int) -> str:
         """Return the sequence number of a record."""
-        return str(SequenceNumber.of(self.created_ms, self.number, offset, time_ms))
+        return sequence_number(self.created_ms, self.number, offset, time_ms)
 
     def position_before(self, offset: int) -> str:
         """Return the sequence number of the position before a record, which may not exist yet."""

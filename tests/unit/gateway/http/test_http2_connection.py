@@ -21,10 +21,10 @@ from hyperframe.frame import (
 )
 from uvicorn.server import ServerState
 
-from headrace.gateway.kinesis.asgi import Receive, Scope, Send
-from headrace.gateway.kinesis.byte_budget import ByteBudget
-from headrace.gateway.kinesis.http2 import connection, request_limit, server_side, stream
-from headrace.gateway.kinesis.http2.connection import Http2Connection
+from headrace.gateway.http.asgi import Receive, Scope, Send
+from headrace.gateway.http.byte_budget import ByteBudget
+from headrace.gateway.http.http2 import connection, request_limit, server_side, stream
+from headrace.gateway.http.http2.connection import Http2Connection
 from headrace.gateway.kinesis.request_body import read_body
 from testkit.simulation.memory_transport import MemoryTransport
 
@@ -34,8 +34,9 @@ _MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test sends is taken at once, however slow the machine is."""
+    """What a test sends is taken at once, and no one is too slow, however slow the machine is."""
     monkeypatch.setattr(connection, "_TURN_SECONDS", 60)
+    monkeypatch.setattr(request_limit, "_PATIENCE_SECONDS", 3600.0)
 
 
 class Gateway:
@@ -290,6 +291,43 @@ def test_a_known_client_has_its_requests_while_strangers_crowd() -> None:
     asyncio.run(test())
 
 
+def test_a_stranger_finds_room_beside_strangers_that_keep_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        is_sound = False
+
+        async def application(scope: Scope, receive: Receive, send: Send) -> None:
+            await (accept if is_sound else hang)(scope, receive, send)
+
+        gateway = Gateway(application)
+        crowd = [gateway.connect() for _ in range(40)]
+        for peer in crowd:
+            peer.begin()
+            peer.send(peer.heads(0, 128 if peer is crowd[0] else 10))
+        await settle()
+        is_sound = True
+        young = gateway.connect()
+        young.begin()
+        young.send(young.head(1))
+        await settle()
+        assert young.ended() == [], "the others have had no time to be answered"
+
+        monkeypatch.setattr(request_limit, "_PATIENCE_SECONDS", 0.0)
+        sound = gateway.connect()
+        sound.begin()
+        sound.send(sound.head(1))
+        await settle()
+        assert sound.ended() == [1]
+        assert [peer.transport.closing for peer in crowd] == [True] + [False] * 39
+        for peer in crowd:
+            peer.connection.connection_lost(None)
+        await settle()
+        assert not gateway.state.tasks
+
+    asyncio.run(test())
+
+
 def test_requests_past_the_limit_are_refused_one_by_one() -> None:
     async def test() -> None:
         peer = Gateway(hang).connect()
@@ -429,7 +467,7 @@ def test_a_head_has_time_while_nothing_is_read(monkeypatch: pytest.MonkeyPatch) 
 def test_a_subscription_has_one_deadline_however_its_client_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stream, "_SUBSCRIPTION_SECONDS", 0.2)
+    monkeypatch.setattr(stream, "_ENDLESS_SECONDS", 0.2)
 
     async def push(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()

@@ -5,7 +5,7 @@ class TokenBucket:
     """Allows `rate` tokens per second, and a burst of one second's worth.
 
     A request larger than the burst passes when the bucket is full, and the debt is paid off after
-    it: a record of 10 MiB must fit through a shard of 1 MiB per second somehow.
+    it: a large request must pass somehow, also at a low rate.
     """
 
     __slots__ = ("_at", "_left", "_rate")

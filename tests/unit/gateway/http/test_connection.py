@@ -8,9 +8,9 @@ from contextlib import suppress
 import pytest
 import uvicorn
 
-from headrace.gateway.kinesis import connection, reading_pace
-from headrace.gateway.kinesis.asgi import Receive, Scope, Send
-from headrace.gateway.kinesis.connection import BoundedConnection
+from headrace.gateway.http import connection, reading_pace
+from headrace.gateway.http.asgi import Receive, Scope, Send
+from headrace.gateway.http.connection import BoundedConnection
 
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -109,7 +109,8 @@ def test_a_head_is_waited_for_again_after_a_request(monkeypatch: pytest.MonkeyPa
         reader, writer = await connect(server)
         assert await status_of(reader, writer) == b"200"
         writer.write(REQUEST[:-4])
-        await read_to_end(reader)
+        _head, _, body = (await read_to_end(reader)).partition(b"\r\n\r\n")
+        assert body == b"2\r\nxx\r\n0\r\n\r\n", "the first response, and nothing behind it"
         writer.close()
 
     serve(test)
@@ -161,7 +162,8 @@ def test_a_client_that_leaves_the_rest_of_a_response_is_cut_off(
             await asyncio.sleep(0.01)
         [found] = server.server_state.connections
         monkeypatch.setattr(found.transport, "get_write_buffer_size", lambda: 1)
-        await read_to_end(reader)
+        assert (await read_to_end(reader)).startswith(b"HTTP/1.1 200 ")
+        assert not server.server_state.connections
         writer.close()
 
     serve(test)

@@ -8,8 +8,8 @@ from h2.errors import ErrorCodes
 from h2.events import InformationalResponseReceived, StreamReset
 from h2.exceptions import StreamClosedError
 
-from headrace.gateway.kinesis import reading_pace
-from headrace.gateway.kinesis.http2 import server_side, stream
+from headrace.gateway.http import reading_pace
+from headrace.gateway.http.http2 import server_side, stream
 from testkit.process.http2_application import Connect, Http2Application, serve
 from testkit.process.http2_client import MIB
 

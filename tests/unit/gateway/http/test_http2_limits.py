@@ -8,8 +8,8 @@ from h2.errors import ErrorCodes
 from h2.events import StreamReset
 from hyperframe.frame import ContinuationFrame, HeadersFrame
 
-from headrace.gateway.kinesis.http2 import connection, server_side
-from headrace.gateway.kinesis.http2.frame_watch import PREFACE
+from headrace.gateway.http.http2 import connection, server_side
+from headrace.gateway.http.http2.frame_watch import PREFACE
 from testkit.process.http2_application import Connect, Http2Application, serve
 from testkit.process.http2_client import MIB, SECONDS
 

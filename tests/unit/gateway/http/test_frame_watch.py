@@ -8,7 +8,7 @@ from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, PingFra
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.gateway.kinesis.http2.frame_watch import PREFACE, FrameWatch
+from headrace.gateway.http.http2.frame_watch import PREFACE, FrameWatch
 
 HEAD = HeadersFrame(1, data=b"h" * 100)
 HEAD_END = ContinuationFrame(1, data=b"c" * 50, flags=["END_HEADERS"])

@@ -40,14 +40,14 @@ from h2.events import (
 from h2.exceptions import ProtocolError
 from uvicorn.server import ServerState
 
-from headrace.gateway.kinesis.asgi import Scope
-from headrace.gateway.kinesis.evictable_connection import (
+from headrace.gateway.http.asgi import Scope
+from headrace.gateway.http.evictable_connection import (
     HEAD_SECONDS,
     IDLE_SECONDS,
     WRITE_SECONDS,
     EvictableConnection,
 )
-from headrace.gateway.kinesis.http2.frame_watch import (
+from headrace.gateway.http.http2.frame_watch import (
     CONTINUATION,
     DATA,
     GOAWAY,
@@ -55,15 +55,15 @@ from headrace.gateway.kinesis.http2.frame_watch import (
     WINDOW_UPDATE,
     FrameWatch,
 )
-from headrace.gateway.kinesis.http2.request_limit import RequestLimit
-from headrace.gateway.kinesis.http2.server_side import (
+from headrace.gateway.http.http2.request_limit import RequestLimit
+from headrace.gateway.http.http2.server_side import (
     CONNECTION_WINDOW,
     HEAD_BYTES,
     MAX_CONCURRENT_REQUESTS,
     ServerSide,
 )
-from headrace.gateway.kinesis.http2.stream import Headers, Http2Stream
-from headrace.gateway.kinesis.limit.token_bucket import TokenBucket
+from headrace.gateway.http.http2.stream import Headers, Http2Stream
+from headrace.gateway.http.token_bucket import TokenBucket
 
 log = structlog.get_logger()
 
@@ -119,6 +119,7 @@ class Http2Connection(asyncio.Protocol, EvictableConnection):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._connections.discard(self)
+        self._limit.forget(self)
         if self._next_turn is not None:
             self._next_turn.cancel()
         for name in list(self._timers):
@@ -162,6 +163,7 @@ class Http2Connection(asyncio.Protocol, EvictableConnection):
 
     def succeeded(self) -> None:
         self._is_known = True
+        self._limit.forget(self)
 
     def left_unread(self) -> None:
         self._count_control_frame(_UNREAD_COST)
@@ -252,7 +254,7 @@ class Http2Connection(asyncio.Protocol, EvictableConnection):
             return
         if (
             self._stopping
-            or not self._limit.allows(self._running, known=self._is_known)
+            or not self._may_run()
             or len(self._tasks) >= self._most
             or len(self._connections) >= self._most
         ):
@@ -264,12 +266,18 @@ class Http2Connection(asyncio.Protocol, EvictableConnection):
         self._streams[event.stream_id] = stream
         self._running += 1
         self._give_credit(_LEAST_CREDIT_BYTES)
-        self._limit.begin(known=self._is_known)
+        self._limit.begin(self, self._loop.time(), known=self._is_known)
         self._idle_since = None
         self._stop_timer("idle")
         task = self._loop.create_task(self._run(scope, stream))
         self._tasks.add(task)
         task.add_done_callback(partial(self._request_done, stream, self._is_known))
+
+    def _may_run(self) -> bool:
+        """Return whether the limits of all connections allow one more request."""
+        if self._limit.allows(self._running, known=self._is_known):
+            return True
+        return not self._is_known and self._limit.make_room(self._running, self._loop.time())
 
     def _refuse(self, stream_id: int) -> None:
         with suppress(ProtocolError):  # its client may have reset it in the same moment
@@ -279,7 +287,7 @@ class Http2Connection(asyncio.Protocol, EvictableConnection):
         try:
             await self._app(scope, stream.receive, stream.send)
         except Exception:
-            log.exception("kinesis_request_failed")
+            log.exception("http2_request_failed")
 
     def _request_done(self, stream: Http2Stream, known: bool, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
@@ -292,6 +300,7 @@ class Http2Connection(asyncio.Protocol, EvictableConnection):
         if self._running:
             return
         self._idle_since = self._loop.time()
+        self._limit.forget(self)
         if self._stopping:
             self._end()
         else:
@@ -358,7 +367,7 @@ class Http2Connection(asyncio.Protocol, EvictableConnection):
         if self._control_frames.allows(cost, self._loop.time()):
             self._control_frames.take(cost)
         elif not self._transport.is_closing():
-            log.warning("kinesis_http2_client_cut_off", reason="too many resets or control frames")
+            log.warning("http2_client_cut_off", reason="too many resets or control frames")
             self._end(ErrorCodes.ENHANCE_YOUR_CALM)
 
     def _watch_unfinished(self) -> None:

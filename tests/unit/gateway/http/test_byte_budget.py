@@ -2,7 +2,7 @@
 
 import asyncio
 
-from headrace.gateway.kinesis.byte_budget import ByteBudget
+from headrace.gateway.http.byte_budget import ByteBudget
 
 
 async def blocked(task: "asyncio.Task[None]") -> bool:

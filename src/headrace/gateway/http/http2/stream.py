@@ -6,9 +6,9 @@ comes. The window of the connection is no bound: a body that waits must not hold
 Rule 2: `send` returns when the connection has taken the bytes, and takes no more of them than the
 client's window and the socket's buffer have room for. A client that does not read holds one piece.
 Rule 3: a client that reads nothing for `WRITE_SECONDS`, or reads more slowly than `reading_pace`
-allows, loses the stream. A response without a length, a subscription, may wait for its reader as
-long as it lasts, and no longer: it holds one event, and there are few of them. An error has
-`ERROR_SECONDS`: a client without a key gets it too.
+allows, loses the stream. A response without a length may wait for its reader until
+`_ENDLESS_SECONDS` after its head: it holds one piece, and gateways allow few of them. An error has
+`ERROR_SECONDS`: strangers get it too.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from typing import Final, Protocol
 from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 
-from headrace.gateway.kinesis.asgi import Message
-from headrace.gateway.kinesis.evictable_connection import WRITE_SECONDS
-from headrace.gateway.kinesis.http2.server_side import STREAM_WINDOW, ServerSide
-from headrace.gateway.kinesis.reading_pace import ReadingPace
+from headrace.gateway.http.asgi import Message
+from headrace.gateway.http.evictable_connection import WRITE_SECONDS
+from headrace.gateway.http.http2.server_side import STREAM_WINDOW, ServerSide
+from headrace.gateway.http.reading_pace import ReadingPace
 
 _PIECE_BYTES: Final = 64 << 10
-_SUBSCRIPTION_SECONDS: Final = 300.0 + WRITE_SECONDS
-"""The five minutes of a subscription, and time to read its last event."""
+_ENDLESS_SECONDS: Final = 300.0 + WRITE_SECONDS
+"""The five minutes that a gateway lets such a response last, and time to read its end."""
 
 ERROR_SECONDS: Final = 5.0
 _NOT_IN_HTTP2: Final = (b"connection", b"keep-alive", b"transfer-encoding", b"upgrade")
@@ -149,7 +149,7 @@ class Http2Stream:
         self._head += [(name, value) for name, value in headers if name not in _NOT_IN_HTTP2]
         if not any(name == b"content-length" for name, _ in headers):
             self._pace = None
-            self._deadline = asyncio.get_running_loop().time() + _SUBSCRIPTION_SECONDS
+            self._deadline = asyncio.get_running_loop().time() + _ENDLESS_SECONDS
         self._most_seconds = WRITE_SECONDS if status < HTTPStatus.BAD_REQUEST else ERROR_SECONDS
         if status < HTTPStatus.MULTIPLE_CHOICES:
             self._owner.succeeded()

@@ -19,16 +19,16 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from headrace.gateway.kinesis.evictable_connection import (
+from headrace.gateway.http.evictable_connection import (
     HEAD_SECONDS,
     MOST_CONNECTIONS,
     WRITE_SECONDS,
     EvictableConnection,
     close_longest_idle,
 )
-from headrace.gateway.kinesis.http2.connection import Http2Connection
-from headrace.gateway.kinesis.http2.frame_watch import PREFACE
-from headrace.gateway.kinesis.reading_pace import ReadingPace
+from headrace.gateway.http.http2.connection import Http2Connection
+from headrace.gateway.http.http2.frame_watch import PREFACE
+from headrace.gateway.http.reading_pace import ReadingPace
 
 
 class BoundedConnection(H11Protocol, EvictableConnection):

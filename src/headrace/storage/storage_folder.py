@@ -1,4 +1,4 @@
-"""Folders that an hdfs sink writes to, on pyarrow's file systems or on HDFS without libhdfs."""
+"""Folders to write to, on pyarrow's file systems or on HDFS without libhdfs."""
 
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -14,14 +14,14 @@ class StorageFolder(NamedTuple):
     """A folder of some file system.
 
     Attributes:
-        root: its path within the file system.
+        root: its path within the file system; empty for all buckets of an object store.
     """
 
     filesystem: "pyarrow.fs.FileSystem"
     root: str
 
     def path(self, name: str) -> str:
-        return f"{self.root}/{name}"
+        return f"{self.root}/{name}" if self.root else name
 
     def has(self, name: str) -> bool:
         """Return whether a file of this name exists."""

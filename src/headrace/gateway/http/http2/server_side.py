@@ -15,7 +15,8 @@ from h2.settings import SettingCodes, Settings
 from hpack import Encoder
 
 MAX_CONCURRENT_REQUESTS: Final = 128
-"""Twice the subscriptions of a gateway: a client may have all of them, and read with others."""
+"""Twice the responses without a length that a gateway allows: a client may have all of them, and
+make other requests."""
 
 HEAD_BYTES: Final = 32 << 10
 STREAM_WINDOW: Final = 128 << 10

@@ -1,0 +1,1 @@
+"""Lands channels: reads the records of streams and writes them to files."""

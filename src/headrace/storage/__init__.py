@@ -1,0 +1,1 @@
+"""Folders of any file system that pyarrow knows, or HDFS."""
