@@ -36,7 +36,7 @@ demo: setup  ## Run the demo; ARGS="--for 30s" bounds it
 	@$(VENV)/bin/headrace demo $(ARGS)
 
 test: setup $(PEERS_STAMP)  ## Run every test
-	$(PYTHON) -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder
+	$(PYTHON) -m pytest -n $(JOBS)
 
 unit: $(STAMP)  ## Run the unit and property tests only
 	$(PYTHON) -m pytest -n $(JOBS) tests/unit tests/property

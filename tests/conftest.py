@@ -4,45 +4,69 @@ Whatever takes seconds to start lives as long as the run, and starts when it is 
 A missing peer skips the test, or fails it in CI.
 """
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Generator, Iterator
 from itertools import count
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
 from testkit.peer.apache_kafka import ApacheKafka
 from testkit.peer.kafka_tool import KafkaTools
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.postgres import PostgresServer
 from testkit.process.broker_process import BrokerProcess
+from testkit.process.file_schedule import FileSchedule
 
 _numbers = count()
 
 
-_SPARK = "tests/spark/"
+# What starts once for these files: a Spark session, a cluster, the directories of an Apache Kafka.
+_UNITS = {
+    "tests/spark/": ["tests/spark/"],
+    "cluster": [
+        "tests/cluster/test_cluster_cli.py",
+        "tests/cluster/test_failover.py",
+        "tests/cluster/test_hanging_transactions.py",
+    ],
+    "kafka directories": [
+        "tests/interop/test_apache_kafka.py",
+        "tests/interop/test_kafka_",
+        "tests/interop/test_log_dump.py",
+    ],
+}
+# Several Javas each, or a browser and a Java: they take all cores there are.
+_BUSY = ("tests/spark/", "tests/driver/", "tests/console/test_page.py")
 # Where single tests take longest: what comes last must be short, or one process ends alone.
-_SLOW = ("tests/driver/", "tests/cluster/", "tests/console/", "tests/crash/")
+_ORDER = (
+    *_BUSY,
+    *("tests/interop/", "tests/cluster/", "tests/console/", "tests/crash/", "tests/e2e/"),
+    "tests/property/",
+)
 
 
-class _ByFile(LoadScopeScheduling):
-    """Divides a run between processes by file, and keeps all of the one Spark session in one."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from walking what collection makes: it stays until the end, and
+    each full round would look at all of it again, in every test that causes one."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
-    def _split_scope(self, nodeid: str) -> str:
-        return _SPARK if nodeid.startswith(_SPARK) else nodeid.split("::", 1)[0]
 
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    return _ByFile(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileSchedule:
+    return FileSchedule(config, log, units=_UNITS, busy=_BUSY)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The process that has Spark has most to do, so it begins with that."""
-    order = (_SPARK, *_SLOW)
+    """Whatever takes long begins early."""
 
     def turn(item: pytest.Item) -> int:
-        return next((at for at, folder in enumerate(order) if item.nodeid.startswith(folder)), 99)
+        return next((at for at, path in enumerate(_ORDER) if item.nodeid.startswith(path)), 99)
 
     items.sort(key=turn)
 

@@ -15,6 +15,8 @@ _FILES: dict[str, tuple[str, ...]] = {
     "log/partition/admission.py": (
         "log/partition/test_admission.py",
         "log/partition/test_appender.py",
+        "log/partition/test_appender_follower.py",
+        "log/partition/test_appender_producer.py",
     ),
     "log/partition/leader_epochs.py": ("log/partition/test_leader_epochs.py",),
     "log/partition/leftover.py": ("log/partition/test_leftover.py",),

@@ -1,12 +1,13 @@
 """A DynamoDB for clients that keep their leases in one: moto's, in a thread of the tests."""
 
-from collections.abc import Callable, Iterable
-from threading import Lock, Thread
+from http.server import BaseHTTPRequestHandler
+from threading import Lock
 from types import TracebackType
-from typing import Any
 
 from moto.moto_server.werkzeug_app import create_backend_app
-from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+from werkzeug.test import Client
+
+from headrace.telemetry.http_server import HttpServer
 
 _HOST = "127.0.0.1"
 
@@ -20,14 +21,11 @@ class DynamoDb:
     """
 
     def __init__(self) -> None:
-        self._server: BaseWSGIServer = make_server(
-            _HOST, 0, _OneAtATime(), threaded=True, request_handler=_SilentHandler
-        )
-        self.url = f"http://{_HOST}:{self._server.server_port}"
-        self._thread = Thread(target=self._server.serve_forever, name="dynamodb", daemon=True)
+        self._server = HttpServer(_HOST, 0, _handler(), name="dynamodb", poll_seconds=0.02)
+        self.url = f"http://{self._server.address}"
 
     def __enter__(self) -> "DynamoDb":
-        self._thread.start()
+        self._server.start()
         return self
 
     def __exit__(
@@ -36,23 +34,27 @@ class DynamoDb:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._server.shutdown()
-        self._thread.join(timeout=30)
-        self._server.server_close()
+        self._server.close()
 
 
-class _OneAtATime:
-    """Leases live on conditional writes, and moto looks and writes without a lock."""
+def _handler() -> type[BaseHTTPRequestHandler]:
+    moto, one_at_a_time = Client(create_backend_app("dynamodb")), Lock()
 
-    def __init__(self) -> None:
-        self._moto = create_backend_app("dynamodb")
-        self._lock = Lock()
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
 
-    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        with self._lock:
-            return list(self._moto(environ, start))
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            # Leases live on conditional writes, and moto looks and writes without a lock.
+            with one_at_a_time:
+                answer = moto.post(self.path, data=body, headers=list(self.headers.items()))
+            self.send_response_only(answer.status_code)  # moto has the other headers
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answer.data)
 
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
 
-class _SilentHandler(WSGIRequestHandler):
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Log nothing for a request that was answered."""
+    return Handler

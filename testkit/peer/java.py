@@ -4,10 +4,19 @@ from headrace.process.java import Java, JavaMissing
 from headrace.process.java import find_java as find_any_java
 from testkit.peer.peer import PeerMissing
 
-# For runs of a few seconds: compile once and cheaply, collect with one thread, share the cores.
-SHORT_RUN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+# For runs of a few seconds: compile once and cheaply, collect with one thread, share the cores, and
+# trust the classes of the jars: to verify them takes a sixth of the start.
+SHORT_RUN = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",
+)
+SHORT_RUNS = {"JDK_JAVA_OPTIONS": " ".join(SHORT_RUN)}
+"""The same for every Java that a command of the product starts, by its environment."""
 
-__all__ = ["SHORT_RUN", "Java", "find_java"]
+__all__ = ["SHORT_RUN", "SHORT_RUNS", "Java", "find_java"]
 
 
 def find_java() -> Java:

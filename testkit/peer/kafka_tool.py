@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from testkit.peer.class_archive import archive_options
 from testkit.peer.java import SHORT_RUN, Java, find_java
 from testkit.peer.kafka_jars import KAFKA_JARS
 from testkit.peer.maven import Jars
@@ -101,9 +102,18 @@ class KafkaTools:
 
     def command(self, tool: KafkaTool, *arguments: str) -> list[str]:
         options = [*SHORT_RUN, "-Xmx512m", f"-Dlog4j2.configurationFile={self.logging}"]
+        options += archive_options(self.java, self.jars, self._loads_most())
         return self.java.command(
             tool.value, arguments, classpath=self.jars.classpath, options=options
         )
+
+    def _loads_most(self) -> tuple[str, ...]:
+        """Return a run that looks for a broker in vain: it loads what nearly all tools load."""
+        impatient = self.logging.with_name("impatient.properties")
+        impatient.write_text("default.api.timeout.ms=1\nrequest.timeout.ms=1\n")
+        tool = (f"-Dlog4j2.configurationFile={self.logging}", KafkaTool.TOPICS.value, "--list")
+        nowhere = ("--bootstrap-server", "127.0.0.1:1", "--command-config", str(impatient))
+        return (*tool, *nowhere)  # Java archives only classes that it has verified
 
     def run(
         self, tool: KafkaTool, *arguments: str, stdin: str = "", timeout_seconds: float = 180.0

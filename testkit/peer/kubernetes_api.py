@@ -2,13 +2,13 @@
 
 import http.client
 from collections.abc import Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pyspark
 
+from headrace.telemetry.http_server import HttpServer
 from testkit.peer.java_gateway import JavaGatewayProcess
 from testkit.peer.kubernetes_jars import KUBERNETES_JARS
 
@@ -38,12 +38,11 @@ class KubernetesApi(JavaGatewayProcess):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.url = ""
-        self._proxy: ThreadingHTTPServer | None = None
+        self._proxy: HttpServer | None = None
 
     def kill(self) -> None:
         if self._proxy is not None:
-            self._proxy.shutdown()
-            self._proxy.server_close()
+            self._proxy.close()
             self._proxy = None
         super().kill()
 
@@ -61,10 +60,10 @@ class KubernetesApi(JavaGatewayProcess):
         )
         server.init(jvm.java.net.InetAddress.getByName(_HOST), 0)
         self._proxy = _proxy(server.getPort())
-        self.url = f"http://{_HOST}:{self._proxy.server_port}"
+        self.url = f"http://{self._proxy.address}"
 
 
-def _proxy(port: int) -> ThreadingHTTPServer:
+def _proxy(port: int) -> HttpServer:
     """Start what passes requests on to the mock, and creates what is applied and not there."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -85,8 +84,8 @@ def _proxy(port: int) -> ThreadingHTTPServer:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer((_HOST, 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
+    server = HttpServer(_HOST, 0, Handler, name="kubernetes", poll_seconds=0.02)
+    server.start()
     return server
 
 

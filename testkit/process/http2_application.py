@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import uvicorn
 
-from headrace.gateway.kinesis.asgi import Receive, Scope, Send
-from headrace.gateway.kinesis.connection import BoundedConnection
+from headrace.gateway.http.asgi import Receive, Scope, Send
+from headrace.gateway.http.connection import BoundedConnection
 from testkit.process.http2_client import MIB, SECONDS, Http2Client
 
 

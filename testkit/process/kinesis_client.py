@@ -5,6 +5,7 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from headrace.testing.readiness import wait_until
 from testkit.process.kinesis_answer import check_answer
@@ -28,6 +29,12 @@ def kinesis_client(
     )
     client.meta.events.register("before-parse.kinesis", check_answer)
     return client
+
+
+def code_of(error: ClientError) -> str:
+    """Return the name of the service's error."""
+    code: str = error.response["Error"]["Code"]
+    return code
 
 
 def create_stream(client: Any, name: str, shards: int = 1, **options: Any) -> None:

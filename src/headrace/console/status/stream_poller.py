@@ -6,7 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from headrace.client.error import ClientError
-from headrace.client.read.topic_follower import TopicFollower
+from headrace.client.read.table_reader import TableReader
 from headrace.client.settings import ClientSettings
 from headrace.console.status.polling_thread import PollingThread
 from headrace.console.status.series_set import SeriesSet
@@ -48,7 +48,7 @@ class StreamPoller(PollingThread):
         self._interval = self._pause = interval_seconds
         self._snapshot = snapshot
         self._table = StreamTable()
-        self._follower = TopicFollower(
+        self._reader = TableReader(
             settings,
             STREAM_PARTITION,
             self._table,
@@ -70,7 +70,7 @@ class StreamPoller(PollingThread):
 
     def poll_once(self) -> float:
         try:
-            self._follower.update()
+            self._reader.update()
             self._known = dict(self._table.streams)  # all of it, or what was known before
             self.problem = None
             self._pause = self._interval
