@@ -228,10 +228,14 @@ class Appender:
                 log.config, size_bytes, last.last_offset, last.max_timestamp_ms
             ) and self._roller.may_roll(size_bytes, last.last_offset):
                 segment = self._roller.start_segment(placed[0].base_offset, last.last_offset)
+            # An epoch begins where the batch before ends, not at its own base offset: its first
+            # records may be compacted away, and what others have there is of no older epoch.
+            begin = log.tip.end_offset
             for item in placed:
                 epoch = item.batch.leader_epoch if leader_epoch is None else leader_epoch
                 if epoch >= 0:
-                    log.epochs.assign(epoch, max(item.base_offset, log.log_start))
+                    log.epochs.assign(epoch, max(begin, log.log_start))
+                begin = item.last_offset + 1
         except OSError as error:
             raise roll_failure(log, error) from error
         try:

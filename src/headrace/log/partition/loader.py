@@ -308,7 +308,7 @@ class _Loader:
             if segment.base_offset >= start:
                 owed = encode_snapshot(self._producers.entries())
                 self._owed_snapshots[segment.base_offset] = owed
-            scan = self._scan(segment, max(start, segment.base_offset))
+            scan = self._scan(segment, max(start, segment.base_offset), log_end)
             log_end = segment.end_offset = scan.next_offset
             if scan.position < stored_bytes or self._gap_after(number):
                 self._cut(number, scan, stored_bytes)
@@ -339,8 +339,12 @@ class _Loader:
                 self._load_producers(start)
         return start
 
-    def _scan(self, segment: Segment, start: int) -> BatchScan:
-        """Walk a segment from `start` on; enter each batch into indexes, epochs and producers."""
+    def _scan(self, segment: Segment, start: int, end_before: int) -> BatchScan:
+        """Walk a segment from `start` on; enter each batch into indexes, epochs and producers.
+
+        An epoch begins where the batch before it ends, as when it was appended; `end_before` is
+        where the last one before `start` does.
+        """
         stored_bytes = segment.size_bytes
         position = self._position_of(segment, start)
         if position == 0:
@@ -367,7 +371,8 @@ class _Loader:
                     remember_batch(self._producers, segment, placed)
                 if batch.leader_epoch != epoch and batch.leader_epoch >= 0:
                     epoch = batch.leader_epoch
-                    self._epochs.assign(epoch, batch.base_offset)
+                    self._epochs.assign(epoch, end_before)
+                end_before = scan.next_offset
         segment.synced_bytes = 0
         self.recovered.scanned_bytes += scan.position - position
         self.repaired |= scan.position > position

@@ -36,7 +36,19 @@ def test_a_follower_keeps_offsets_and_epochs(log: PartitionLog) -> None:
 
     assert log.log_end_offset == 10
     assert offsets(log, 0) == [5, 9]
-    assert [tuple(entry) for entry in log.epochs.entries] == [(2, 5), (3, 9)]
+    # Its first records may be compacted away: an epoch begins where the one before ends for sure.
+    assert [tuple(entry) for entry in log.epochs.entries] == [(2, 0), (3, 6)]
+
+
+def test_batches_of_one_answer_begin_their_epochs_each_after_the_one_before(
+    log: PartitionLog,
+) -> None:
+    """Another replica's records from 2 to 4 are not of epoch 1: else it would keep them."""
+    before = sample_batch(b"a", b"b", leader_epoch=1)
+    log.append_as_follower(before + sample_batch(b"c", base_offset=5, leader_epoch=3))
+
+    assert [tuple(entry) for entry in log.epochs.entries] == [(1, 0), (3, 2)]
+    assert log.epochs.end_offset(1, log.log_end_offset) == (1, 2)
 
 
 def test_a_follower_leaves_out_a_cut_off_batch(log: PartitionLog) -> None:

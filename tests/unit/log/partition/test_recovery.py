@@ -280,6 +280,22 @@ def test_epochs_are_found_in_the_batches(load: Load, disk: CrashDisk, directory:
     assert log.epochs.entries == ((1, 0), (4, 3))
 
 
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 1])
+def test_an_epoch_in_the_batches_begins_where_the_batch_before_it_ends(
+    load: Load, disk: CrashDisk, segment_bytes: int
+) -> None:
+    config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=0)
+    log, _ = load(config)
+    for offset, epoch in [(0, 1), (4, 2), (9, 2), (12, 5)]:
+        log.append_as_follower(sample_batch(b"v", base_offset=offset, leader_epoch=epoch))
+    log.sync()
+    power_off(disk)
+
+    log, _ = load(config)
+
+    assert log.epochs.entries == ((1, 0), (2, 1), (5, 10))
+
+
 def test_snapshots_behind_the_end_go(load: Load, disk: CrashDisk, directory: Path) -> None:
     log, _ = load()
     write(log, 4)
