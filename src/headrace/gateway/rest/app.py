@@ -4,7 +4,9 @@ Rule 1: nothing here waits for a broker: handlers run in threads, or wait withou
 Rule 2: the bytes of a body count against one budget from their arrival until the response is there;
 those of responses with records against another until the client has them.
 Rule 3: this is the only place that writes the error of a whole request as bytes.
-Rule 4: web pages of other sites may not use it. A browser asks no one before it sends a body for a
+Rule 4: nothing is looked up for a sender who has not logged in, and no body is read of one who has
+not the right that the route names.
+Rule 5: web pages of other sites may not use it. A browser asks no one before it sends a body for a
 page whose type is none of JSON's, or that has no type: such bodies are refused.
 """
 
@@ -17,8 +19,11 @@ from typing import Final
 import structlog
 
 from headrace.client.error import ClientError
+from headrace.gateway.access.watched_users import WatchedUsers
 from headrace.gateway.http.asgi import Message, Receive, Scope, Send
 from headrace.gateway.http.byte_budget import ByteBudget
+from headrace.gateway.rest.access.sender import authenticate
+from headrace.gateway.rest.access.topic_users import TOPIC_USERS
 from headrace.gateway.rest.cluster_access import ClusterAccess
 from headrace.gateway.rest.consumer.instances import ConsumerInstances
 from headrace.gateway.rest.error import Disconnected, Refused, RestError, cluster_error
@@ -40,6 +45,8 @@ _BODIES_BYTES: Final = 64 << 20
 _RESPONSES_BYTES: Final = 64 << 20
 _PARSERS: Final = 4
 _CHUNK_BYTES: Final = 256 << 10
+_NO_LOGIN: Final = "This server has no login and answers only to 127.0.0.1, localhost and [::1]. "
+_NO_PAGES: Final = "Web pages of other sites may not use it."
 _BODY_METHODS: Final = ("POST", "PUT", "PATCH")
 _TYPES_OF_PAGES: Final = (
     "",
@@ -54,7 +61,8 @@ class RestApp:
 
     def __init__(self, settings: RestSettings, base_url: str) -> None:
         self._settings = settings
-        self._guarded = settings.is_loopback
+        self._users = None if settings.users is None else WatchedUsers(settings.users, TOPIC_USERS)
+        self._guarded = settings.is_loopback and self._users is None
         self._base_url = base_url
         self._router = Router((each.method, each.path, each) for each in ROUTES)
         self._bodies = ByteBudget(_BODIES_BYTES, reserve=MOST_BODY_BYTES)
@@ -129,14 +137,11 @@ class RestApp:
         if (self._guarded and not is_loopback_name(headers.get("host", ""))) or from_other_site(
             _Headers(headers)
         ):
-            raise RestError(
-                403,
-                "This server has no login and answers only to 127.0.0.1, localhost and [::1], "
-                "and to no web page of another site.",
-                40301,
-            )
+            raise RestError(403, _NO_PAGES if self._users else f"{_NO_LOGIN}{_NO_PAGES}", 40301)
+        sender = authenticate(self._users, headers.get("authorization", ""))
         raw_path = scope.get("raw_path") or scope["path"].encode()
         route, path = self._router.find(scope["method"], raw_path.partition(b"?")[0])
+        sender.check_path(route.right, path)
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if (
             scope["method"] in _BODY_METHODS
@@ -145,7 +150,7 @@ class RestApp:
         ):
             raise RestError(415, "HTTP 415 Unsupported Media Type")
         query = parse_query(scope["query_string"].decode("latin-1"))
-        return route, Request(scope["method"], path, query, headers)
+        return route, Request(scope["method"], path, query, headers, sender=sender)
 
     async def _serve(self, route: Route, exchange: Exchange) -> Answer | None:
         if route.handle_async is not None:
@@ -154,7 +159,7 @@ class RestApp:
         request = exchange.request
         if request.method in _BODY_METHODS:
             body = await exchange.body(MOST_CONTROL_BYTES)
-            request = Request(request.method, request.path, request.query, request.headers, body)
+            request = replace(request, body=body)
         access = exchange.services.access
         cluster_id = await access.cluster_id()
         handle, base_url = route.handle, self._base_url
@@ -226,6 +231,8 @@ async def _send(send: Send, answer: Answer, *, close: bool = False) -> None:
         headers.append((b"content-type", answer.content_type.encode()))
     if answer.status == 204:
         headers = []
+    if answer.status == 401:
+        headers.append((b"www-authenticate", b'Basic realm="REST proxy"'))
     if close:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})

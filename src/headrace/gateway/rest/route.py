@@ -6,6 +6,7 @@ The tables of both APIs consist of these. `app` serves them, and `openapi` descr
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.gateway.rest.access.right import Right
 from headrace.gateway.rest.exchange import AsyncHandler
 from headrace.gateway.rest.request import Answer, Call
 
@@ -18,6 +19,7 @@ class Route:
 
     Attributes:
         path: with parameters in braces.
+        right: what a user must have to use it.
         summary: what it does, in a few words.
         handle: in a thread, with its connections.
         handle_async: on the event loop; for what waits or streams. One of the two is there.
@@ -29,6 +31,7 @@ class Route:
 
     method: str
     path: str
+    right: Right
     summary: str
     handle: Handler | None = None
     handle_async: AsyncHandler | None = None

@@ -33,7 +33,7 @@ class RestServer:
             urlopen(f"{server.url}/v3/clusters")
 
     Raises:
-        ConfigError: the address cannot be bound.
+        ConfigError: the address cannot be bound, or the file of users cannot be used.
     """
 
     def __init__(self, settings: RestSettings) -> None:
@@ -68,7 +68,9 @@ class RestServer:
         )
         self._server = uvicorn.Server(config)
         self._thread: Thread | None = None
-        if not settings.is_loopback:
+        if settings.users is not None and not settings.is_loopback:
+            log.warning("rest_login_without_tls", listen=str(settings.listen))
+        elif not settings.is_loopback:
             log.warning("rest_without_login", listen=str(settings.listen))
 
     def run(self, ready: Callable[[], object] = lambda: None) -> None:

@@ -1,6 +1,7 @@
 """How the proxy is set up."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from headrace.client.address import Address
@@ -18,12 +19,14 @@ class RestSettings:
     Attributes:
         advertise: the URL that links and consumer instances name; by default where it listens.
         instance_timeout_seconds: a consumer instance that is not used for so long is removed.
+        users: the file of users; None lets everyone in.
     """
 
     client: ClientSettings
     listen: Address = DEFAULT_LISTEN
     advertise: str | None = None
     instance_timeout_seconds: float = INSTANCE_TIMEOUT_SECONDS
+    users: Path | None = None
 
     @property
     def is_loopback(self) -> bool:

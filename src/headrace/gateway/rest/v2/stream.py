@@ -4,6 +4,7 @@ import asyncio
 from typing import Final
 
 from headrace.client.error import ClientError
+from headrace.gateway.rest.access.right import Right
 from headrace.gateway.rest.error import bad_request, cluster_error
 from headrace.gateway.rest.exchange import Exchange
 from headrace.gateway.rest.json_document import write_json
@@ -35,7 +36,8 @@ async def stream(exchange: Exchange) -> Answer | None:
 async def _send(exchange: Exchange, opened: TopicStream, gone: "asyncio.Future[None]") -> None:
     loop = asyncio.get_running_loop()
     sent_at = loop.time()
-    while not gone.done():
+    sender, topic = exchange.request.sender, exchange.request.path["topic_name"]
+    while not gone.done() and sender.can(Right.READ, topic):
         try:
             events = await exchange.services.streams.next(opened)
         except ClientError as error:
