@@ -12,9 +12,14 @@ from headrace.gateway.rest.router import Router
 
 
 class RestClient:
-    """One connection to a proxy."""
+    """One connection to a proxy.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        headers: sent with each request, such as a login.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
+        self._headers = {} if headers is None else dict(headers)
         self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
         _, text = self.raw("GET", "/openapi.json")
         self._document = json.loads(text)
@@ -32,7 +37,9 @@ class RestClient:
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:
         """Send bytes; return the status and the bytes of the response."""
-        named = {"Content-Type": "application/json"} if body else {}
+        named = dict(self._headers)
+        if body:
+            named["Content-Type"] = "application/json"
         try:
             # A proxy that refuses a body answers and closes before it has all of it.
             with suppress(BrokenPipeError, ConnectionResetError):

@@ -24,7 +24,7 @@ _NEEDED: Final = {
     "console": ("uvicorn", "starlette"),
     "kinesis": ("uvicorn", "botocore"),
     "registry": ("uvicorn", "h2"),
-    "rest": ("uvicorn",),
+    "rest": ("uvicorn", "wsproto"),
 }
 _LOGS: Final = ("kinesis", "registry", "rest")
 """Those that take the options of the log."""

@@ -47,6 +47,9 @@ _PARSERS: Final = 4
 _CHUNK_BYTES: Final = 256 << 10
 _NO_LOGIN: Final = "This server has no login and answers only to 127.0.0.1, localhost and [::1]. "
 _NO_PAGES: Final = "Web pages of other sites may not use it."
+_INTERNAL_ERROR: Final = 1011
+"""The code of a WebSocket that a failure ends."""
+
 _BODY_METHODS: Final = ("POST", "PUT", "PATCH")
 _TYPES_OF_PAGES: Final = (
     "",
@@ -74,6 +77,8 @@ class RestApp:
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -104,10 +109,7 @@ class RestApp:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert self._services is not None
-        headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1")
-            for name, value in scope["headers"]
-        }
+        headers = _decoded(scope)
         share, response_share = self._bodies.share(), self._responses.share()
         content_type = JSON_TYPE if scope["path"].startswith("/v3") else _accepted(headers)
         body = _Reception(receive)
@@ -132,6 +134,26 @@ class RestApp:
         finally:
             share.give_back()
             response_share.give_back()
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a client that asks for a WebSocket; until it is one, errors are responses."""
+        assert self._services is not None
+        headers = _decoded(scope)
+        answers = _SocketAnswers(send)
+        try:
+            route, request = self._find({**scope, "method": "GET"}, headers)
+            if route.handle_websocket is None:
+                raise RestError(400, "This path is no WebSocket: send a plain request.")
+            await route.handle_websocket(request, self._services, receive, answers)
+        except RestError as error:
+            await answers.refuse(error)
+        except ClientError as error:
+            await answers.refuse(cluster_error(error))
+        except Exception:
+            if answers.has_gone:
+                return
+            log.exception("rest_websocket_failed", path=scope["path"])
+            await answers.refuse(RestError(500, "Internal Server Error"))
 
     def _find(self, scope: Scope, headers: Mapping[str, str]) -> tuple[Route, Request]:
         if (self._guarded and not is_loopback_name(headers.get("host", ""))) or from_other_site(
@@ -169,6 +191,34 @@ class RestApp:
         )
 
 
+class _SocketAnswers:
+    """What is sent to a client that asked for a WebSocket."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._is_open = False
+        self.has_gone = False
+
+    async def __call__(self, message: Message) -> None:
+        self._is_open |= message["type"] == "websocket.accept"
+        try:
+            await self._send(message)
+        except OSError:  # the client
+            self.has_gone = True
+            raise
+
+    async def refuse(self, error: RestError) -> None:
+        """Send an error instead of a WebSocket, or end the one that there is."""
+        if self._is_open:
+            await self._send({"type": "websocket.close", "code": _INTERNAL_ERROR})
+            return
+
+        async def send(message: Message) -> None:
+            await self._send({**message, "type": f"websocket.{message['type']}"})
+
+        await _send_error(send, error, JSON_TYPE, close=True)
+
+
 class _Headers:
     """Headers by names in any case."""
 
@@ -194,6 +244,12 @@ class _Reception:
     def is_due(self, headers: Mapping[str, str]) -> bool:
         """Return whether the rest may follow, which would be read as the next request."""
         return _has_body(headers) and not self._is_complete
+
+
+def _decoded(scope: Scope) -> dict[str, str]:
+    return {
+        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
+    }
 
 
 def _has_body(headers: Mapping[str, str]) -> bool:

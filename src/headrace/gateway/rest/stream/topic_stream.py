@@ -1,9 +1,9 @@
-"""A topic as server-sent events.
+"""The records of a topic as they come, for one client.
 
 Rule 1: a stream holds one fetch at a time, of at most `FETCH_BYTES`, and asks for the next one when
-the client has taken its events. A slow client slows down itself.
-Rule 2: after each group of records comes an event `position`, the only kind with an id: the
-positions of all partitions after that group. A browser that reconnects sends it, and goes on there.
+the client has taken its records. A slow client slows down itself.
+Rule 2: each group of records has a position: those of all partitions after that group. A client
+that connects again sends it, and goes on there.
 Rule 3: there are at most `MOST_STREAMS`. A thread is held only while a broker is asked.
 """
 
@@ -55,6 +55,19 @@ class StreamRequest:
     wanted: RecordFilter
 
 
+@dataclass(frozen=True, slots=True)
+class StreamPiece:
+    """The records of one fetch.
+
+    Attributes:
+        documents: a JSON object per record.
+        position: where to go on after them.
+    """
+
+    documents: list[bytes]
+    position: str
+
+
 class TopicStream:
     """Reads a topic for one client. One thread at a time uses it."""
 
@@ -98,22 +111,21 @@ class TopicStream:
             positions[where] = wish.positions.get(where.partition, each.offset)
         self._reader = BatchReader(self._pool, positions)
 
-    def next(self) -> bytes:
-        """Return the events of one fetch; nothing if no record came in a moment."""
+    def next(self) -> StreamPiece | None:
+        """Return the records of one fetch; None if none came in a moment."""
         assert self._reader is not None
-        events = [
-            event for fetched in self._reader.poll(_WAIT_MS) for event in self._events(fetched)
+        documents = [
+            each for fetched in self._reader.poll(_WAIT_MS) for each in self._documents(fetched)
         ]
-        if not events:
-            return b""
+        if not documents:
+            return None
         places = sorted((each.partition, at) for each, at in self._reader.positions.items())
-        last = ",".join(f"{index}:{at}" for index, at in places)
-        return b"".join(events) + f"id: {last}\nevent: position\ndata: {{}}\n\n".encode()
+        return StreamPiece(documents, ",".join(f"{index}:{at}" for index, at in places))
 
     def close(self) -> None:
         self._pool.close()
 
-    def _events(self, fetched: FetchedBatches) -> list[bytes]:
+    def _documents(self, fetched: FetchedBatches) -> list[bytes]:
         assert self._reader is not None
         if fetched.error is not None:
             if fetched.error.code is not ErrorCode.offset_out_of_range:
@@ -137,7 +149,7 @@ class TopicStream:
         times = columns.column("timestamp").cast("int64").to_pylist()
         accepts = self._request.wanted.accepts
         return [
-            _event(fetched.partition, offset, time_ms, key, value, headers)
+            _document(fetched.partition, offset, time_ms, key, value, headers)
             for offset, time_ms, key, value, headers in zip(
                 columns.column("offset").to_pylist(),
                 times,
@@ -175,7 +187,7 @@ class TopicStreams:
             raise
         return stream
 
-    async def next(self, stream: TopicStream) -> bytes:
+    async def next(self, stream: TopicStream) -> StreamPiece | None:
         return await self._run(stream.next)
 
     async def close(self, stream: TopicStream) -> None:
@@ -207,12 +219,12 @@ def parse_positions(text: str) -> dict[int, int]:
         if not all(
             part.isascii() and part.isdigit() and len(part) < 19 for part in (index, offset)
         ):
-            raise bad_request("Last-Event-ID is no position of a stream.")
+            raise bad_request("position, or Last-Event-ID, is no position of a stream.")
         positions[int(index)] = int(offset)
     return positions
 
 
-def _event(
+def _document(
     partition: TopicPartition,
     offset: int,
     time_ms: int,
@@ -233,4 +245,4 @@ def _event(
         "value_type": value_type,
         "headers": [{"name": each["key"], "value": shown(each["value"])[1]} for each in headers],
     }
-    return b"data: " + write_json(document) + b"\n\n"
+    return write_json(document)

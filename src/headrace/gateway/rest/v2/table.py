@@ -5,7 +5,7 @@ from typing import Final
 from headrace.gateway.rest.access.right import Right
 from headrace.gateway.rest.exchange import AsyncHandler
 from headrace.gateway.rest.route import Handler, Route
-from headrace.gateway.rest.v2 import consumer, produce, stream, topic
+from headrace.gateway.rest.v2 import consumer, produce, stream, stream_socket, topic
 
 _TOPIC: Final = "/topics/{topic_name}"
 _PARTITION: Final = f"{_TOPIC}/partitions/{{partition_id}}"
@@ -76,9 +76,10 @@ V2_ROUTES: Final = [
         method="GET",
         path=f"{_TOPIC}/stream",
         right=Right.READ,
-        summary="Follow a topic as server-sent events",
+        summary="Follow a topic as server-sent events, or by a WebSocket",
         handle_async=stream.stream,
-        query=("from", "partition", "key", "contains"),
+        handle_websocket=stream_socket.stream_socket,
+        query=("from", "partition", "key", "contains", "position"),
     ),
     Route(
         method="POST",
