@@ -92,6 +92,20 @@ class RestClient:
         for content in expected.get("content", {}).values():
             self._match(answer, content["schema"], "response")
 
+    def check(self, operation: Mapping[str, Any], status: int, text: bytes) -> None:
+        """Hold a response to the statuses and schemas of an operation of the document."""
+        assert str(status) in operation["responses"], (status, text[:500])
+        found = operation["responses"][str(status)]
+        if status < 300 and not found.get("content"):
+            return
+        for line in text.splitlines() if b"}\r\n{" in text else [text]:
+            self._check(json.loads(line), found)
+
+    @property
+    def document(self) -> Any:
+        """The OpenAPI document that the proxy serves."""
+        return self._document
+
     def _match(self, value: Any, schema: Mapping[str, Any], where: str) -> None:
         """Hold a value to a schema, as far as the document uses them."""
         if "$ref" in schema:

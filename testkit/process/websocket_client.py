@@ -32,7 +32,8 @@ class WebSocketClient:
 
     def __init__(self, url: str, target: str, headers: Mapping[str, str] | None = None) -> None:
         host = urlsplit(url).netloc
-        self.socket = socket.create_connection(host.rsplit(":", 1), timeout=60)
+        name, _, port = host.rpartition(":")
+        self.socket = socket.create_connection((name, int(port)), timeout=60)
         self._protocol = WSConnection(ConnectionType.CLIENT)
         self._events: list[Event] = []
         self._text = ""

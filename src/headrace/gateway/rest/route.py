@@ -29,6 +29,7 @@ class Route:
         takes: the name of the body's schema; None for none.
         returns: the name of the response's schema; None for an empty response.
         status: of success.
+        also: other statuses of success.
         query: the parameters behind `?`.
     """
 
@@ -42,4 +43,5 @@ class Route:
     takes: str | None = None
     returns: str | None = None
     status: int = 200
+    also: tuple[int, ...] = ()
     query: tuple[str, ...] = ()

@@ -1,14 +1,17 @@
 """The records of a topic as they come, for one client.
 
-Rule 1: a stream holds one fetch at a time, of at most `FETCH_BYTES`, and asks for the next one when
-the client has taken its records. A slow client slows down itself.
+Rule 1: a stream holds one piece at a time, of about `PIECE_BYTES` whatever a compressed batch of
+`FETCH_BYTES` grows to, and asks for the next one when the client has taken its records. What does
+not fit is fetched again. A slow client slows down itself.
 Rule 2: each group of records has a position: those of all partitions after that group. A client
 that connects again sends it, and goes on there.
 Rule 3: there are at most `MOST_STREAMS`. A thread is held only while a broker is asked.
+Rule 4: at most `_DECODERS` batches are decompressed at once.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
@@ -29,7 +32,12 @@ from headrace.wire.error_code import ErrorCode
 
 MOST_STREAMS: Final = 256
 FETCH_BYTES: Final = 256 << 10
+PIECE_BYTES: Final = 512 << 10
 _INFLATED_BYTES: Final = 16 << 20
+_DECODERS: Final = 4
+_ROWS: Final = 256
+"""Rows that become Python objects at once."""
+
 _WAIT_MS: Final = 500
 _TIMEOUT_MS: Final = 10_000
 _COLUMNS: Final = ["offset", "timestamp", "key", "value", "headers"]
@@ -71,8 +79,11 @@ class StreamPiece:
 class TopicStream:
     """Reads a topic for one client. One thread at a time uses it."""
 
-    def __init__(self, request: StreamRequest, settings: ClientSettings) -> None:
+    def __init__(
+        self, request: StreamRequest, settings: ClientSettings, decoders: threading.Semaphore
+    ) -> None:
         self._request = request
+        self._decoders = decoders
         self._pool = ConnectionPool(
             replace(
                 settings,
@@ -114,9 +125,13 @@ class TopicStream:
     def next(self) -> StreamPiece | None:
         """Return the records of one fetch; None if none came in a moment."""
         assert self._reader is not None
-        documents = [
-            each for fetched in self._reader.poll(_WAIT_MS) for each in self._documents(fetched)
-        ]
+        documents: list[bytes] = []
+        room = PIECE_BYTES
+        for fetched in self._reader.poll(_WAIT_MS):
+            if room > 0:
+                found = self._documents(fetched, room)
+                room -= sum(map(len, found))
+                documents += found
         if not documents:
             return None
         places = sorted((each.partition, at) for each, at in self._reader.positions.items())
@@ -125,7 +140,8 @@ class TopicStream:
     def close(self) -> None:
         self._pool.close()
 
-    def _documents(self, fetched: FetchedBatches) -> list[bytes]:
+    def _documents(self, fetched: FetchedBatches, room: int) -> list[bytes]:
+        """Return records until they fill some bytes, and move the position behind them."""
         assert self._reader is not None
         if fetched.error is not None:
             if fetched.error.code is not ErrorCode.offset_out_of_range:
@@ -137,29 +153,40 @@ class TopicStream:
             return []
         if not fetched.data:
             return []
-        decoded = decode(
-            fetched.data,
-            start_offset=fetched.offset,
-            aborted=fetched.aborted,
-            columns=_COLUMNS,
-            max_inflated_bytes=_INFLATED_BYTES,
-        )
-        self._reader.positions[fetched.partition] = max(fetched.offset, decoded.next_offset)
-        columns = decoded.columns
-        times = columns.column("timestamp").cast("int64").to_pylist()
-        accepts = self._request.wanted.accepts
-        return [
-            _document(fetched.partition, offset, time_ms, key, value, headers)
-            for offset, time_ms, key, value, headers in zip(
-                columns.column("offset").to_pylist(),
-                times,
-                columns.column("key").to_pylist(),
-                columns.column("value").to_pylist(),
-                columns.column("headers").to_pylist(),
-                strict=True,
+        with self._decoders:
+            decoded = decode(
+                fetched.data,
+                start_offset=fetched.offset,
+                aborted=fetched.aborted,
+                columns=_COLUMNS,
+                max_inflated_bytes=_INFLATED_BYTES,
             )
-            if accepts(key, value)
-        ]
+            documents: list[bytes] = []
+            following = max(fetched.offset, decoded.next_offset)
+            for offset, document in self._accepted(fetched.partition, decoded.columns):
+                if room <= 0:
+                    following = offset
+                    break
+                documents.append(document)
+                room -= len(document)
+        self._reader.positions[fetched.partition] = following
+        return documents
+
+    def _accepted(self, partition: TopicPartition, columns: Any) -> Iterator[tuple[int, bytes]]:
+        """Yield the records that the client wants, with their offsets."""
+        accepts = self._request.wanted.accepts
+        for at in range(0, columns.num_rows, _ROWS):
+            rows = columns.slice(at, _ROWS)
+            for offset, time_ms, key, value, headers in zip(
+                rows.column("offset").to_pylist(),
+                rows.column("timestamp").cast("int64").to_pylist(),
+                rows.column("key").to_pylist(),
+                rows.column("value").to_pylist(),
+                rows.column("headers").to_pylist(),
+                strict=True,
+            ):
+                if accepts(key, value):
+                    yield offset, _document(partition, offset, time_ms, key, value, headers)
 
 
 class TopicStreams:
@@ -167,6 +194,7 @@ class TopicStreams:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
+        self._decoders = threading.Semaphore(_DECODERS)
         self._threads = ThreadPoolExecutor(MOST_STREAMS, thread_name_prefix="rest-stream")
         self._count = 0
 
@@ -179,7 +207,7 @@ class TopicStreams:
         if self._count >= MOST_STREAMS:
             raise busy()
         self._count += 1
-        stream = TopicStream(request, self._settings)
+        stream = TopicStream(request, self._settings, self._decoders)
         try:
             await self._run(stream.open)
         except BaseException:

@@ -51,6 +51,8 @@ async def _send(exchange: Exchange, opened: TopicStream, gone: "asyncio.Future[N
             return
         if piece is not None:
             await exchange.write(_events(piece))
+            del piece
+            await exchange.write(b"")  # waits until the client has read what is before it
         elif loop.time() - sent_at > PING_SECONDS:
             await exchange.write(b": ping\n\n")
         else:

@@ -182,6 +182,7 @@ _TOPICS: Final = [
         takes="CreateTopicRequest",
         returns="Topic",
         status=201,
+        also=(200,),
     ),
     _get(_TOPIC, "Get a topic", topic.get_topic, "Topic", Right.DESCRIBE),
     Route(
