@@ -1,6 +1,6 @@
 """The least that produces over HTTP: starlette, uvicorn and aiokafka, in a process of its own.
 
-What somebody writes in an afternoon: parses a body of API v2's JSON format, sends every record, and
+The first draft of such a proxy: parses a body of API v2's JSON format, sends every record, and
 answers with the offsets. It knows no limits, and checks nothing.
 """
 
