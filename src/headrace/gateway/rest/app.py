@@ -45,6 +45,9 @@ _BODIES_BYTES: Final = 64 << 20
 _RESPONSES_BYTES: Final = 64 << 20
 _PARSERS: Final = 4
 _CHUNK_BYTES: Final = 256 << 10
+_SMALL_BYTES: Final = 16 << 10
+"""What a response may leave in the buffer of its connection, in one message."""
+
 _NO_LOGIN: Final = "This server has no login and answers only to 127.0.0.1, localhost and [::1]. "
 _NO_PAGES: Final = "Web pages of other sites may not use it."
 _INTERNAL_ERROR: Final = 1011
@@ -292,6 +295,9 @@ async def _send(send: Send, answer: Answer, *, close: bool = False) -> None:
     if close:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    if len(body) <= _SMALL_BYTES:
+        await send({"type": "http.response.body", "body": body})
+        return
     # uvicorn waits for the client before it takes the next piece, not after it has taken one. The
     # last message is empty, so that the body is with the client when this returns.
     for at in range(0, len(body), _CHUNK_BYTES):
