@@ -34,8 +34,9 @@ _TRY_ANOTHER: Final = frozenset({500, 502, 503, 504})
 class RegistryClient:
     """Reads and registers schemas.
 
-    A schema never changes under its id, so what was asked for once is kept, the last
-    thousand; that there is none is kept for ten seconds. Requests go to the first URL that answers, and to the next when it does not.
+    A schema never changes under its id, so what was asked for once is kept, the last thousand; that
+    there is none is kept for ten seconds. Requests go to the first URL that answers, and to the
+    next when it does not.
 
     Threads: any. A request blocks for as long as the settings allow, per URL.
     """
