@@ -1,7 +1,7 @@
 """Schemas of records: Avro, JSON Schema, Protobuf, parsed and compared as Confluent does it.
 
-This room is pure: text in, verdicts out; no HTTP, no topics, no clock. Today only the
-registry uses it.
+This room is pure: text in, verdicts out; no HTTP, no topics, no clock. The registry uses it, and
+`headrace.serde`, which reads and writes values.
 
 How it is used::
 

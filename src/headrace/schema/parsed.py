@@ -1,16 +1,22 @@
 """A schema that was read and found good."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 from headrace.schema.error import InvalidSchema
 from headrace.schema.schema import Reference, SchemaText, SchemaType
 
 
 class ParsedSchema(ABC):
-    """A schema with its references resolved. Immutable; one class per format implements it."""
+    """A schema with its references resolved. Immutable; one class per format implements it.
 
-    def __init__(self, text: SchemaText) -> None:
+    Attributes:
+        resolved: the texts of all references, and of theirs, by name.
+    """
+
+    def __init__(self, text: SchemaText, resolved: Mapping[str, str]) -> None:
         self.text = text
+        self.resolved = resolved
 
     @property
     def type(self) -> SchemaType:

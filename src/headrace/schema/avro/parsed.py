@@ -14,7 +14,7 @@ class AvroSchema(ParsedSchema):
     """A tree of Avro's types. `resolved` as text has the types of its references inside."""
 
     def __init__(self, text: SchemaText, resolved: Mapping[str, str]) -> None:
-        super().__init__(text)
+        super().__init__(text, resolved)
         parser = AvroParser(resolved)
         self.root = parser.parse(text.text)
         self._referenced = frozenset(parser.referenced)

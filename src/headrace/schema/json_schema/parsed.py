@@ -17,7 +17,7 @@ class JsonSchema(ParsedSchema):
     """A document and its tree of schemas."""
 
     def __init__(self, text: SchemaText, resolved: Mapping[str, str]) -> None:
-        super().__init__(text)
+        super().__init__(text, resolved)
         self._document: Any = json_text.load(text.text)
         if not isinstance(self._document, dict | bool):
             raise InvalidSchema("a JSON Schema must be an object, true or false")

@@ -19,7 +19,7 @@ class ProtobufSchema(ParsedSchema):
     """
 
     def __init__(self, text: SchemaText, resolved: Mapping[str, str]) -> None:
-        super().__init__(text)
+        super().__init__(text, resolved)
         self.file = read_source(text.text)
         self.scope = Scope(self.file, resolved)
         check_file(self.file, self.scope)

@@ -1,0 +1,29 @@
+"""What can go wrong between a record and its schema."""
+
+from headrace.model.error import HeadraceError
+
+
+class RegistryError(HeadraceError):
+    """The registry refused a request.
+
+    Attributes:
+        status: of HTTP.
+        code: the registry's own, as 40403; the status where it sent none.
+    """
+
+    def __init__(self, message: str, status: int, code: int) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class RegistryUnreachable(HeadraceError):
+    """No registry of the list answers."""
+
+
+class Undecodable(HeadraceError):
+    """The bytes of a value are not what its schema, or the framing, says."""
+
+
+class Unencodable(HeadraceError):
+    """A value does not fit its schema."""
