@@ -181,7 +181,11 @@ class PayloadRenderer:
         return _PLAIN.show(data)
 
     def _rendered(self, data: bytes, found: _Value, view: View, max_characters: int) -> Payload:
-        of_schema = {"schema_id": found.schema_id, "schema": found.schema, "note": found.note}
+        of_schema: dict[str, Any] = {
+            "schema_id": found.schema_id,
+            "schema": found.schema,
+            "note": found.note,
+        }
         if found.kind is not None:
             masked = self._mask.hide(found.value)
             try:

@@ -52,7 +52,9 @@ class FoundSchema:
     def place(self, topic: str, part: str) -> tuple[str, int] | None:
         """Return the subject and version to show: those of a topic's `part` if it is there."""
         named = [each for each in self.places if each[0] == f"{topic}-{part}"]
-        return (named or [*self.places, None])[-1 if named else 0]
+        if named:
+            return named[-1]
+        return self.places[0] if self.places else None
 
     def decode(self, data: bytes, framing: Framing) -> Any:
         """Return what a value says.
