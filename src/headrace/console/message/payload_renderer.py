@@ -18,6 +18,7 @@ from headrace.console.message.schema_lookup import (
     SchemaLookup,
 )
 from headrace.model.error import HeadraceError, InvalidArgument
+from headrace.serde.codec.avro_bound import AvroBound
 from headrace.serde.wire_format import Framing, Headers, framing_of
 
 PREVIEW_CHARACTERS: Final = 2_000
@@ -26,6 +27,8 @@ FULL_CHARACTERS: Final = 1_000_000
 _MOST_PARSED_BYTES: Final = 8 * 1024 * 1024
 _AVRO_FILE: Final = b"Obj\x01"
 _MOST_AVRO_RECORDS: Final = 1_000
+# By compression: deflate makes a thousand bytes of one, snappy twenty; others make far more.
+_MOST_FILE_BYTES: Final = {"null": _MOST_PARSED_BYTES, "deflate": 64 * 1024, "snappy": 1024 * 1024}
 _HEX_LINE_BYTES: Final = 16
 
 
@@ -265,7 +268,12 @@ class PayloadRenderer:
             if data.startswith(_AVRO_FILE):
                 from fastavro import reader
 
-                return list(islice(reader(io.BytesIO(data)), _MOST_AVRO_RECORDS))
+                file = reader(io.BytesIO(data))
+                largest = _MOST_FILE_BYTES.get(file.codec, 0)
+                # Such a file brings its own schema: nothing else vouches for it.
+                if len(data) > largest or not AvroBound(file.writer_schema).by_bytes:
+                    return None
+                return list(islice(file, _MOST_AVRO_RECORDS))
             if self._schema is not None:
                 from fastavro import schemaless_reader
 

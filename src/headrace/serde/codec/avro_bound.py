@@ -41,8 +41,13 @@ class AvroBound:
         self._schema = schema
         self._weights: dict[int, int] = {}
         self._sizes: dict[int, int] = {}
-        self._must_walk = False
+        self._walks = False
         self._weigh(schema, "", ())
+
+    @property
+    def by_bytes(self) -> bool:
+        """Whether no value needs to be walked: its bytes alone bound what it takes."""
+        return not self._walks
 
     def check(self, data: bytes) -> None:
         """Refuse a value that would take too much stack or memory.
@@ -50,7 +55,7 @@ class AvroBound:
         Raises:
             Undecodable: it is such a value, or ends too early.
         """
-        if self._must_walk:
+        if self._walks:
             _Walk(self._names, data).skip(self._schema, "", 0)
 
     def _declare(self, schema: Any, space: str) -> None:
@@ -79,7 +84,7 @@ class AvroBound:
         schema, space = _resolved(schema, space, self._names)
         key = id(schema)
         if key in above:
-            self._must_walk = True
+            self._walks = True
             return _ENDLESS, 0
         if key in self._weights:
             return self._weights[key], self._sizes[key]
@@ -101,14 +106,14 @@ class AvroBound:
             )
             least += kind == "map"
             if items > _MOST_VALUES_PER_BYTE * least:
-                self._must_walk = True
+                self._walks = True
         elif kind == "fixed":
             size = int(schema["size"])
         else:
             size = _FIXED_BYTES.get(kind, 1)
         weight = min(weight, _ENDLESS)
         if weight > _MOST_WEIGHT:
-            self._must_walk = True
+            self._walks = True
         if isinstance(schema, Mapping | list):
             self._weights[key], self._sizes[key] = weight, size
         return weight, size

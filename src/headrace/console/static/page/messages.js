@@ -178,11 +178,12 @@ async function full(base, message, open) {
     await navigator.clipboard.writeText(body.textContent);
     toast("Copied.");
   } }, "Copy");
-  open.append(
+  open.append(...[
     h("div", { class: "bar" }, h("div", { class: "buttons", role: "group", "aria-label": "View" }, buttons), copy, h("a", { class: "button small", href: `/api/${path}/raw`, download: "" }, "Download")),
     facts, schema, notes,
     message.headers.length ? h("dl", { class: "headers" }, message.headers.map((each) => [h("dt", {}, each.name), h("dd", {}, each.kind === "null" ? "∅" : each.text)])) : null,
     message.key.kind === "null" ? null : h("dl", { class: "headers" }, h("dt", {}, "key"), h("dd", {}, message.key.text)),
-    body);
+    body,
+  ].filter(Boolean));
   await load("auto");
 }
