@@ -86,7 +86,7 @@ def test_subjects_are_found_by_keyboard_and_their_versions_compared(page: Page, 
     page.get_by_role("link", name="Difference").click()
     expect(page.get_by_role("status").filter(has_text="0 lines removed, 5 added.")).to_be_visible()
     expect(page.locator(".diff .line.added").nth(2)).to_contain_text('"name": "ms"')
-    page.get_by_label("side by side").uncheck()
+    page.get_by_role("checkbox", name="side by side").uncheck()
     expect(page.get_by_role("region", name="Difference", exact=True)).to_be_visible()
 
 
