@@ -6,7 +6,7 @@ Each has a process of its own: a broker and a gateway in one interpreter would w
 import importlib.util
 import sys
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from headrace.cli.supervised_child import SupervisedChild
@@ -29,13 +29,21 @@ _NEEDED: Final = {
 _LOGS: Final = ("kinesis", "registry", "rest")
 """Those that take the options of the log."""
 
+_REGISTRY: Final = "http://127.0.0.1:8081"
+"""Where `headrace registry` listens by default."""
+
 
 @dataclass(frozen=True, slots=True)
 class SideService:
-    """One service, and where it listens; by default where its own command does."""
+    """One service, and where it listens; by default where its own command does.
+
+    Attributes:
+        registry: the schema registry that a console shows.
+    """
 
     name: str
     listen: str | None = None
+    registry: str | None = None
 
     def child(self, brokers: str, log_options: Sequence[str]) -> SupervisedChild:
         """Return its process, not yet started.
@@ -46,6 +54,8 @@ class SideService:
         options = ["-b", brokers]
         if self.listen is not None:
             options += ["--listen", self.listen]
+        if self.registry is not None:
+            options += ["--registry", self.registry]
         if self.name in _LOGS:
             options += log_options
         command = [sys.executable, "-m", "headrace.cli.main", self.name, *options]
@@ -68,7 +78,7 @@ def side_services(
 
     >>> texts = {"kinesis.listeners": "127.0.0.1:4567", "num.partitions": "3"}
     >>> side_services(["kinesis,console"], texts), texts
-    ([SideService(name='kinesis', listen='127.0.0.1:4567'), SideService(name='console', listen=None)], {'num.partitions': '3'})
+    ([SideService(name='kinesis', listen='127.0.0.1:4567', registry=None), SideService(name='console', listen=None, registry=None)], {'num.partitions': '3'})
 
     Raises:
         ConfigError: a service is not known or not installed, or a key is of one that is not named.
@@ -98,4 +108,15 @@ def side_services(
             f"than {service}.listeners"
         )
     by_name = {each.name: each for each in services}
+    if "registry" in names:
+        url = _registry_url(by_name["registry"].listen)
+        by_name["console"] = replace(by_name["console"], registry=url)
     return [by_name[name] for name in names]
+
+
+def _registry_url(listen: str | None) -> str | None:
+    """Return where a registry beside the console answers; None if the kernel chooses its port."""
+    if listen is None:
+        return _REGISTRY
+    address = parse_listen_address(listen, "registry.listeners")
+    return f"http://{address}" if address.port else None

@@ -19,6 +19,23 @@ def test_services_are_listed_or_repeated_and_take_their_listeners() -> None:
 
 
 @pytest.mark.parametrize(
+    ("listen", "url"),
+    [
+        (None, "http://127.0.0.1:8081"),
+        ("127.0.0.1:8999", "http://127.0.0.1:8999"),
+        ("[::1]:8999", "http://[::1]:8999"),
+        ("127.0.0.1:0", None),
+    ],
+)
+def test_a_console_beside_a_registry_is_connected_to_it(
+    listen: str | None, url: str | None
+) -> None:
+    texts = {} if listen is None else {"registry.listeners": listen}
+    found = side_services(["console,registry"], texts)
+    assert found == [SideService("console", registry=url), SideService("registry", listen)]
+
+
+@pytest.mark.parametrize(
     ("wishes", "texts", "sentence"),
     [
         (["ftp"], {}, "--with ftp: there is no such service; write one of console, kinesis, "),
