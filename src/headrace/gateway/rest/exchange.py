@@ -13,6 +13,7 @@ from headrace.gateway.rest.consumer.instances import ConsumerInstances
 from headrace.gateway.rest.produce.producer import Producer
 from headrace.gateway.rest.request import Answer, Request
 from headrace.gateway.rest.request_body import read_body
+from headrace.gateway.rest.schema.schema_codec import SchemaCodec
 from headrace.gateway.rest.stream.topic_stream import TopicStreams
 
 LARGE_BYTES: Final = 64 << 10
@@ -34,6 +35,7 @@ class Services:
         base_url: what links begin with.
         parsers: threads for bodies that would hold up the event loop.
         responses: bytes that all responses with records may hold together.
+        schemas: None without a schema registry.
     """
 
     access: ClusterAccess
@@ -43,6 +45,7 @@ class Services:
     base_url: str
     parsers: ThreadPoolExecutor
     responses: ByteBudget
+    schemas: SchemaCodec | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from typing import Final
 
 from headrace.client.address import Address
 from headrace.client.settings import ClientSettings
+from headrace.serde.registry_client_settings import RegistryClientSettings
 from headrace.telemetry.browser_guard import is_loopback_address
 
 DEFAULT_LISTEN: Final = Address("127.0.0.1", 8082)
@@ -18,12 +19,14 @@ class RestSettings:
     Attributes:
         advertise: the URL that links and consumer instances name; by default where it listens.
         instance_timeout_seconds: a consumer instance that is not used for so long is removed.
+        registry: where schemas are; None for a proxy without formats that need them.
     """
 
     client: ClientSettings
     listen: Address = DEFAULT_LISTEN
     advertise: str | None = None
     instance_timeout_seconds: float = INSTANCE_TIMEOUT_SECONDS
+    registry: RegistryClientSettings | None = None
 
     @property
     def is_loopback(self) -> bool:
