@@ -12,7 +12,6 @@ from headrace.gateway.rest.produce.record import Placed, Record
 from headrace.gateway.rest.v3.record_document import read_record, write_result
 from headrace.wire.error_code import ErrorCode
 
-
 BINARY = {"value": {"type": "BINARY"}}
 
 
