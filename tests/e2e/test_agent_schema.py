@@ -3,6 +3,8 @@
 import json
 
 from headrace.client.address import Address
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.gateway.registry.server import RegistryServer
 from headrace.gateway.registry.settings import RegistrySettings
@@ -24,6 +26,9 @@ SCHEMA = json.dumps(
 def test_events_are_read_by_the_schemas_that_they_name(broker: BrokerProcess, topic: str) -> None:
     client = ClientSettings.of({"bootstrap.servers": broker.address})
     name = f"_schemas-{topic}"
+    with ConnectionPool(client) as pool:
+        topics = [NewTopic(each, 1, 1) for each in (topic, f"{topic}-flume")]
+        assert not any(Admin(pool).create_topics(topics).values())
     with (
         RegistryServer(
             RegistrySettings(client=client, listen=Address("127.0.0.1", 0), topic=name, group=name)
