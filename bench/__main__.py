@@ -1,8 +1,8 @@
 """Run the benchmarks and write their table.
 
 python -m bench               every suite, into bench/RESULTS.md
-python -m bench records log   only these, printed; with --write they replace their sections in
-                              bench/RESULTS.md and leave the others
+python -m bench records log   only these, printed; with --write their rows replace those of the same
+                              name in bench/RESULTS.md, and all others stay, with their dates
 """
 
 import argparse
@@ -63,30 +63,43 @@ def main() -> int:
     sections = written() if chosen and write else {}
     for suite in chosen or SUITES:
         print(f"{suite} ...", flush=True)
-        rows = importlib.import_module(f"bench.{suite}").run()
-        sections[suite] = table(suite, rows)
-        print(sections[suite], flush=True)
+        lines = [line(row) for row in importlib.import_module(f"bench.{suite}").run()]
+        print(table(suite, lines), flush=True)
+        sections[suite] = merged(sections.get(suite, []), lines)
         if write:  # after every suite, so that a run that is stopped leaves what it measured
-            ordered = [sections[each] for each in SUITES if each in sections]
+            ordered = [table(each, sections[each]) for each in SUITES if each in sections]
             RESULTS.write_text("\n".join([heading(), *ordered]))
     if write:
         print(f"Written to {RESULTS}")
     return 0
 
 
-def written() -> dict[str, str]:
-    """The sections that bench/RESULTS.md has."""
+def written() -> dict[str, list[str]]:
+    """The lines of each section that bench/RESULTS.md has."""
     if not RESULTS.exists():
         return {}
     _, *parts = RESULTS.read_text().split("\n## ")
-    return {part.partition("\n")[0]: f"## {part.strip()}\n" for part in parts}
+    return {
+        part.partition("\n")[0]: [each for each in part.splitlines() if each.startswith("| ")][1:]
+        for part in parts
+    }
+
+
+def merged(before: list[str], new: list[str]) -> list[str]:
+    """The lines of before with new ones in the place of those with their name, or at the end."""
+    by_name = {name_of(each): each for each in before}
+    return list((by_name | {name_of(each): each for each in new}).values())
+
+
+def name_of(row: str) -> str:
+    return row.split(" | ")[0]
 
 
 def heading() -> str:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
     return f"""# Benchmark results
 
-Command: `make bench`. Date: {datetime.date.today().isoformat()}.
+Command: `make bench`. Each row says when it was measured.
 Machine: {cpu_model()}, {os.cpu_count()} cores, {memory_gib()} GiB, Linux {platform.release()},
 Python {platform.python_version()}, {versions}.
 
@@ -103,26 +116,29 @@ there, and "reached" is said of the median only.
 """
 
 
-def table(suite: str, rows: list[Row]) -> str:
-    lines = [
+def table(suite: str, lines: list[str]) -> str:
+    head = [
         f"## {suite}",
         "",
-        "| what | ours | theirs | unit | ratio | spread | bar | reached |",
-        "|---|---:|---:|---|---:|---:|---|---|",
+        "| what | ours | theirs | unit | ratio | spread | bar | reached | measured |",
+        "|---|---:|---:|---|---:|---:|---|---|---|",
     ]
-    for row in rows:
-        cells = [
-            row.name,
-            number(row.ours),
-            number(row.theirs),
-            row.unit,
-            "" if row.ratio is None else f"{row.ratio:.2f}×",
-            "" if row.spread is None else f"{row.spread:.0%}",
-            row.bar,
-            {True: "yes", False: "**no**", None: ""}[row.reached],
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*head, *lines, ""])
+
+
+def line(row: Row) -> str:
+    cells = [
+        row.name,
+        number(row.ours),
+        number(row.theirs),
+        row.unit,
+        "" if row.ratio is None else f"{row.ratio:.2f}×",
+        "" if row.spread is None else f"{row.spread:.0%}",
+        row.bar,
+        {True: "yes", False: "**no**", None: ""}[row.reached],
+        datetime.date.today().isoformat(),
+    ]
+    return "| " + " | ".join(cells) + " |"
 
 
 def number(value: float | None) -> str:

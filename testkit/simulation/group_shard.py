@@ -65,6 +65,7 @@ class GroupShard:
         log: everything appended, in order.
         answers: for each token every answer it got; more than one is a fault of the registry.
         fail_appends: while True every append fails and is rejected.
+        wall_skew_ms: how far the wall clock is ahead of `now_ms`.
     """
 
     def __init__(
@@ -79,12 +80,16 @@ class GroupShard:
         self.log: list[LoggedRecord | LoggedMarker] = []
         self.answers: dict[Token, list[Any]] = {}
         self.fail_appends = False
+        self.wall_skew_ms = 0
         self._replica: GroupRegistry | None = None
         self._replicated = 0
         self._tokens = count(1)
         self._ids = count(1)
         self.registry = GroupRegistry(
-            self.config, self.topics, new_id=lambda: f"id{next(self._ids)}"
+            self.config,
+            self.topics,
+            new_id=lambda: f"id{next(self._ids)}",
+            wall_skew_ms=lambda: self.wall_skew_ms,
         )
 
     def send(self, request: GroupRequest[GroupReply]) -> Token:

@@ -159,6 +159,23 @@ def test_a_registry_says_what_is_missing(registry: RegistryClient) -> None:
         Deserializer(registry).decode(b"plain")
 
 
+def test_a_schema_that_is_not_there_is_asked_for_once(
+    registry: RegistryClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    ask = registry.ask
+
+    def noted(method: str, path: str, body: Any = None) -> Any:
+        asked.append(path)
+        return ask(method, path, body)
+
+    monkeypatch.setattr(registry, "ask", noted)
+    for _ in range(3):
+        with pytest.raises(RegistryError):
+            registry.schema(9_999_999)
+    assert asked == ["/schemas/ids/9999999"]
+
+
 def test_without_a_registry_the_error_names_what_was_tried() -> None:
     settings = RegistryClientSettings.of({"schema.registry.url": "http://127.0.0.1:1"})
     with RegistryClient(settings) as client, pytest.raises(RegistryUnreachable, match=":1: "):

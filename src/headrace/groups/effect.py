@@ -46,9 +46,15 @@ class GroupEffects:
 
 
 class GroupOutput:
-    """The records and replies of one event, collected while a state machine works on it."""
+    """The records and replies of one event, collected while a state machine works on it.
 
-    def __init__(self) -> None:
+    Attributes:
+        wall_skew_ms: what to add to the event's time for a timestamp in a record. Deadlines run by
+            a clock that is never set; records are read by other brokers and other programs.
+    """
+
+    def __init__(self, wall_skew_ms: int = 0) -> None:
+        self.wall_skew_ms = wall_skew_ms
         self.records: list[GroupRecord] = []
         self.replies: list[Delivery] = []
 

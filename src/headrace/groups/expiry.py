@@ -7,7 +7,7 @@ from headrace.groups.record import StoredOffset
 
 
 def is_expired(
-    group: Group, topic: str, offset: StoredOffset, now_ms: int, retention_ms: int
+    group: Group, topic: str, offset: StoredOffset, wall_ms: int, retention_ms: int
 ) -> bool:
     """Return whether the offset may be deleted.
 
@@ -25,5 +25,5 @@ def is_expired(
     if reads(group, topic):
         return False
     if offset.expire_timestamp_ms is not None:
-        return now_ms >= offset.expire_timestamp_ms
-    return now_ms - since_ms >= retention_ms
+        return wall_ms >= offset.expire_timestamp_ms
+    return wall_ms - since_ms >= retention_ms

@@ -44,7 +44,8 @@ class OffsetHandler:
         """
         self._check_commit(request, now_ms)
         event.producer = request.producer
-        expire_ms = _expiry_ms(request, now_ms)
+        wall_ms = now_ms + event.out.wall_skew_ms
+        expire_ms = _expiry_ms(request, wall_ms)
         errors = {}
         for where, offset in request.offsets.items():
             check_text("a topic's name", where.topic)
@@ -56,7 +57,7 @@ class OffsetHandler:
                     group=request.group_id,
                     topic=where.topic,
                     partition=where.partition,
-                    value=_stored(offset, now_ms, expire_ms),
+                    value=_stored(offset, wall_ms, expire_ms),
                 )
             )
         event.out.reply(event.token, CommitReply(errors=errors))
@@ -209,12 +210,14 @@ class OffsetHandler:
         if group is None:
             return
         retention_ms = self._table.config.offsets_retention_ms
+        wall_ms = now_ms + event.out.wall_skew_ms
         offsets = self._table.offsets.of_group(group_id)
         waiting = self._table.offsets.waiting_partitions(group_id)
         expired = [
             where
             for where, offset in sorted(offsets.items())
-            if where not in waiting and is_expired(group, where.topic, offset, now_ms, retention_ms)
+            if where not in waiting
+            and is_expired(group, where.topic, offset, wall_ms, retention_ms)
         ]
         for where in expired:
             event.out.append(tombstone(group_id, where))
@@ -222,19 +225,19 @@ class OffsetHandler:
             self._table.delete(group, event)
 
 
-def _stored(offset: OffsetToCommit, now_ms: int, expire_ms: int | None) -> StoredOffset:
+def _stored(offset: OffsetToCommit, wall_ms: int, expire_ms: int | None) -> StoredOffset:
     return StoredOffset(
         offset=offset.offset,
         leader_epoch=offset.leader_epoch,
         metadata=offset.metadata,
-        commit_timestamp_ms=now_ms,
+        commit_timestamp_ms=wall_ms,
         expire_timestamp_ms=expire_ms,
         topic_id=offset.topic_id,
     )
 
 
-def _expiry_ms(request: CommitRequest, now_ms: int) -> int | None:
+def _expiry_ms(request: CommitRequest, wall_ms: int) -> int | None:
     """Return when the client wants the offsets deleted; None leaves it to the broker."""
     if request.retention_ms is None or request.retention_ms < 0:
         return None
-    return min(now_ms + request.retention_ms, _INT64_MAX)
+    return min(wall_ms + request.retention_ms, _INT64_MAX)

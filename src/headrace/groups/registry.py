@@ -53,7 +53,7 @@ from headrace.groups.description import (
     describe_consumer,
     list_group,
 )
-from headrace.groups.effect import Delivery, GroupEffects, Producer, Token
+from headrace.groups.effect import Delivery, GroupEffects, GroupOutput, Producer, Token
 from headrace.groups.error import GroupError, Refusal, check_text
 from headrace.groups.event import GroupEvent
 from headrace.groups.group_table import GroupTable
@@ -79,6 +79,7 @@ class GroupRegistry:
     Args:
         topics: the broker's topics, as they are whenever the registry looks.
         new_id: makes the random part of a member id.
+        wall_skew_ms: returns what is to be added to `now_ms` for a timestamp in a record.
     """
 
     def __init__(
@@ -86,11 +87,13 @@ class GroupRegistry:
         config: GroupConfig,
         topics: TopicSource,
         new_id: Callable[[], str] = lambda: str(uuid4()),
+        wall_skew_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self._config = config
         self._table = GroupTable(config, topics)
         self._members = MembershipHandler(self._table, new_id)
         self._offsets = OffsetHandler(self._table)
+        self._wall_skew_ms = wall_skew_ms
         self._timers = TimerQueue()
         self._open: GroupEvent | None = None
 
@@ -98,7 +101,7 @@ class GroupRegistry:
 
     def handle(self, request: GroupRequest[GroupReply], token: Token, now_ms: int) -> GroupEffects:
         """Decide what a request does. Its reply may come now or with a later event."""
-        event = GroupEvent(group_id=request.group_id, request=request, token=token)
+        event = self._event(request.group_id, request, token)
         try:
             self._decide(request, event, now_ms)
         except Refusal as refusal:
@@ -140,6 +143,15 @@ class GroupRegistry:
             event.out.append(record)
         self._table.delete(group, event)
         event.out.reply(event.token, DeleteGroupReply(group_id=request.group_id))
+
+    def _event(
+        self,
+        group_id: str,
+        request: GroupRequest[GroupReply] | None = None,
+        token: Token | None = None,
+    ) -> GroupEvent:
+        out = GroupOutput(self._wall_skew_ms())
+        return GroupEvent(group_id=group_id, request=request, token=token, out=out)
 
     # The seam to the log.
 
@@ -239,7 +251,7 @@ class GroupRegistry:
 
         Call it for each of `group_ids` every `offsets.retention.check.interval.ms`.
         """
-        event = GroupEvent(group_id=group_id)
+        event = self._event(group_id)
         self._offsets.expire(group_id, event, now_ms)
         return self._finish(event)
 
@@ -257,7 +269,7 @@ class GroupRegistry:
             if deadline_ms > now_ms:
                 self._timers.set(group_id, deadline_ms)
                 continue
-            event = GroupEvent(group_id=group_id)
+            event = self._event(group_id)
             draft = group.draft()
             event.groups[group_id] = draft
             if isinstance(draft, ClassicGroup):

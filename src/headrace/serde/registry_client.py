@@ -4,6 +4,7 @@ import http.client
 import json
 import ssl
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from types import TracebackType
@@ -23,6 +24,9 @@ _MOST_ANSWER_BYTES: Final = 32 << 20
 _MOST_CACHED: Final = 1_000
 _MOST_IDLE: Final = 8
 _MOST_REFERENCES: Final = 1_000
+# How long a schema that is not there counts as such: bytes of no schema at all may name any id.
+_MISSING_SECONDS: Final = 10.0
+_NOT_FOUND: Final = 404
 # Another instance may do better: it is not ready, has no leader, or is overloaded.
 _TRY_ANOTHER: Final = frozenset({500, 502, 503, 504})
 
@@ -30,8 +34,9 @@ _TRY_ANOTHER: Final = frozenset({500, 502, 503, 504})
 class RegistryClient:
     """Reads and registers schemas.
 
-    A schema never changes under its id, so what was asked for once is kept, the last
-    thousand. Requests go to the first URL that answers, and to the next when it does not.
+    A schema never changes under its id, so what was asked for once is kept, the last thousand; that
+    there is none is kept for ten seconds. Requests go to the first URL that answers, and to the
+    next when it does not.
 
     Threads: any. A request blocks for as long as the settings allow, per URL.
     """
@@ -40,6 +45,7 @@ class RegistryClient:
         self._settings = settings
         self._lock = threading.Lock()
         self._cached: OrderedDict[tuple[str, ...], RegisteredSchema] = OrderedDict()
+        self._missing: OrderedDict[tuple[str, ...], tuple[float, RegistryError]] = OrderedDict()
         self._idle: list[tuple[str, http.client.HTTPConnection]] = []
         self._first = 0
         self._tls: ssl.SSLContext | None = None
@@ -58,8 +64,8 @@ class RegistryClient:
         if (found := self._from_cache(key)) is not None:
             return found
         query = f"?{urlencode({'subject': context})}" if context else ""
-        answer = self.ask("GET", f"/schemas/ids/{schema_id}{query}")
-        return self._keep(key, self._registered({"id": schema_id, **_object(answer)}))
+        answer = self._look_up(key, f"/schemas/ids/{schema_id}{query}")
+        return self._keep(key, self._registered({"id": schema_id, **answer}))
 
     def schema_of_guid(self, guid: str) -> RegisteredSchema:
         """Return the schema with a GUID; its id is that in the default context, -1 if it has none.
@@ -71,7 +77,7 @@ class RegistryClient:
         key = ("guid", guid)
         if (found := self._from_cache(key)) is not None:
             return found
-        answer = _object(self.ask("GET", f"/schemas/guids/{quote(guid, safe='')}"))
+        answer = self._look_up(key, f"/schemas/guids/{quote(guid, safe='')}")
         return self._keep(key, self._registered({"id": -1, "guid": guid, **answer}))
 
     def version(self, subject: str, version: int | str = "latest") -> RegisteredSchema:
@@ -208,6 +214,22 @@ class RegistryClient:
             if found is not None:
                 self._cached.move_to_end(key)
             return found
+
+    def _look_up(self, key: tuple[str, ...], path: str) -> dict[str, Any]:
+        """Ask for a schema, unless it was not there a moment ago."""
+        with self._lock:
+            missing = self._missing.get(key)
+        if missing is not None and time.monotonic() < missing[0]:
+            raise missing[1]
+        try:
+            return _object(self.ask("GET", path))
+        except RegistryError as error:
+            if error.status == _NOT_FOUND:
+                with self._lock:
+                    self._missing[key] = (time.monotonic() + _MISSING_SECONDS, error)
+                    if len(self._missing) > _MOST_CACHED:
+                        self._missing.popitem(last=False)
+            raise
 
     def _keep(self, key: tuple[str, ...], schema: RegisteredSchema) -> RegisteredSchema:
         with self._lock:

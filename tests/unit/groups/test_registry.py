@@ -34,6 +34,20 @@ from testkit.simulation.group_member import (
 )
 from testkit.simulation.group_shard import GroupShard, LoggedRecord
 
+# Time.
+
+
+def test_records_have_the_time_of_the_wall_clock(shard: GroupShard) -> None:
+    shard.wall_skew_ms = 3_600_000
+    leave_classic(shard, classic_member(shard, "clicks"))
+    commit(shard)
+
+    written = [decode(each.key, each.value).value for each in shard.log]
+    group, offset = written[-2:]
+    expected = shard.now_ms + 3_600_000
+    assert (group.state_timestamp_ms, offset.commit_timestamp_ms) == (expected, expected)
+
+
 # Deleting groups.
 
 

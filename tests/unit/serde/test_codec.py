@@ -70,6 +70,41 @@ def test_bytes_that_are_no_avro_are_refused(avro: Codec, data: bytes) -> None:
         avro.decode(data)
 
 
+@pytest.mark.parametrize(
+    "items",
+    [
+        '"null"',
+        '{"type": "record", "name": "E", "fields": []}',
+        '{"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}]}',
+        '{"type": "fixed", "name": "F", "size": 0}',
+    ],
+)
+def test_an_array_that_claims_any_number_of_items_is_not_read(items: str) -> None:
+    inside = f'{{"type": "array", "items": {items}}}'
+    outer = f'{{"type": "record", "name": "R", "fields": [{{"name": "a", "type": {inside}}}]}}'
+    billion = bytes.fromhex("80a8d6b90700")
+    for text in (inside, outer, f'{{"type": "map", "values": {outer}}}'):
+        with pytest.raises(Undecodable, match="items without bytes"):
+            codec(SchemaType.AVRO, text).decode(billion)
+
+
+@pytest.mark.parametrize(
+    "items", ['"boolean"', '["null", "int"]', '{"type": "map", "values": "null"}']
+)
+def test_an_array_that_claims_more_than_it_has_is_refused(items: str) -> None:
+    text = f'{{"type": "array", "items": {items}}}'
+    with pytest.raises(Undecodable):
+        codec(SchemaType.AVRO, text).decode(bytes.fromhex("80a8d6b907"))
+
+
+def test_a_record_may_hold_itself() -> None:
+    text = """{"type": "record", "name": "Tree", "fields": [
+        {"name": "children", "type": {"type": "array", "items": "Tree"}}]}"""
+    tree = codec(SchemaType.AVRO, text)
+    value = {"children": [{"children": []}]}
+    assert tree.decode(tree.encode(value)) == value
+
+
 def test_json_comes_back_when_its_schema_allows_it(json_schema: Codec) -> None:
     data = json_schema.encode({"page": "/ä", "who": "me"})
     assert data == '{"page":"/ä","who":"me"}'.encode()

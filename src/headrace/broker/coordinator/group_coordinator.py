@@ -154,6 +154,10 @@ class GroupCoordinator:
     def _now_ms(self) -> int:
         return self._epoch_ms + self._broker.clock.monotonic_ms()
 
+    def _wall_skew_ms(self) -> int:
+        """Return how far the clock was set ahead, or the machine slept, since this broker began."""
+        return self._broker.clock.wall_ms() - self._now_ms
+
     def load(self, partitions: Iterable[Partition]) -> None:
         """Begin to lead shards: replay their partitions in the background."""
         self._stopped = False
@@ -161,7 +165,7 @@ class GroupCoordinator:
             index = partition.name.partition
             if index in self._shards:
                 continue
-            registry = GroupRegistry(self._config, self._topics)
+            registry = GroupRegistry(self._config, self._topics, wall_skew_ms=self._wall_skew_ms)
             shard = _Shard(partition, registry, self._replies(partition))
             self._shards[index] = shard
             if partition.log.log_end_offset > partition.log.log_start_offset:

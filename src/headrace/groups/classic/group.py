@@ -299,7 +299,7 @@ class ClassicGroup:
         self.pending_sync = frozenset()
         self._sync_deadline_ms = None
         was_empty = self.state is ClassicState.EMPTY
-        self._enter(ClassicState.PREPARING_REBALANCE, now_ms)
+        self._enter(ClassicState.PREPARING_REBALANCE, now_ms, out)
         limit_ms = self.roster.rebalance_timeout_ms()
         if was_empty:
             delay_ms = self.config.group_initial_rebalance_delay_ms
@@ -333,13 +333,13 @@ class ClassicGroup:
         self.generation += 1
         if not self.members:
             self.protocol = self.leader = None
-            self._enter(ClassicState.EMPTY, now_ms)
+            self._enter(ClassicState.EMPTY, now_ms, out)
             out.append(self.record())
             return
         if self.leader not in {member.member_id for member in joined}:
             self.leader = joined[0].member_id
         self.protocol = self.roster.select_protocol()
-        self._enter(ClassicState.COMPLETING_REBALANCE, now_ms)
+        self._enter(ClassicState.COMPLETING_REBALANCE, now_ms, out)
         self.pending_sync = frozenset(self.members)
         self._sync_deadline_ms = now_ms + self.roster.rebalance_timeout_ms()
         for member in joined:
@@ -373,7 +373,7 @@ class ClassicGroup:
             self._sync_deadline_ms = None
 
     def _assign(self, request: SyncRequest, now_ms: int, out: GroupOutput) -> None:
-        self._enter(ClassicState.STABLE, now_ms)
+        self._enter(ClassicState.STABLE, now_ms, out)
         for member in list(self.members.values()):
             assigned = replace(member, assignment=request.assignments.get(member.member_id, b""))
             if member.syncing is not None:
@@ -441,9 +441,9 @@ class ClassicGroup:
 
     # Parts.
 
-    def _enter(self, state: ClassicState, now_ms: int) -> None:
+    def _enter(self, state: ClassicState, now_ms: int, out: GroupOutput) -> None:
         self.state = state
-        self.state_timestamp_ms = now_ms
+        self.state_timestamp_ms = now_ms + out.wall_skew_ms
 
     def _remove(self, member: ClassicMember, out: GroupOutput) -> None:
         """Remove a member. The caller goes on to a join phase, in which no sync is pending."""

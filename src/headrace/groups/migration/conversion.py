@@ -181,7 +181,7 @@ def downgraded(
         generation=generation,
         protocol=protocol,
         leader=members[0].member_id,
-        state_timestamp_ms=now_ms,
+        state_timestamp_ms=now_ms + out.wall_skew_ms,
         members=tuple(each.stored(protocol) for each in members),
     )
     result = ClassicGroup.restore(group.group_id, config, metadata)

@@ -5,7 +5,9 @@ import json
 from typing import Any
 
 from headrace.model.error import ConfigError
+from headrace.schema.avro.parsed import AvroSchema
 from headrace.schema.parsed import ParsedSchema
+from headrace.serde.codec.avro_size import has_items_without_bytes
 from headrace.serde.codec.codec import Codec
 from headrace.serde.error import Undecodable, Unencodable
 
@@ -14,6 +16,8 @@ class AvroCodec(Codec):
     """Reads and writes with fastavro, row by row. JSON is Avro's own: unions name their branch."""
 
     def __init__(self, schema: ParsedSchema) -> None:
+        assert isinstance(schema, AvroSchema)
+        self._is_bomb = has_items_without_bytes(schema.root)
         try:
             from fastavro import parse_schema
         except ImportError:
@@ -23,6 +27,8 @@ class AvroCodec(Codec):
     def decode(self, data: bytes, indexes: tuple[int, ...] = (0,)) -> Any:
         from fastavro import schemaless_reader
 
+        if self._is_bomb:
+            raise Undecodable("its schema has arrays of items without bytes, which are not read")
         source = io.BytesIO(data)
         try:
             value = schemaless_reader(source, self._schema, None)

@@ -620,6 +620,26 @@ def test_setting_the_clock_ends_no_session(tmp_path: Path) -> None:
     run(tmp_path, scenario, clock=clock)
 
 
+def test_a_commit_has_the_time_of_the_wall_clock(tmp_path: Path) -> None:
+    """Else a laptop that slept for a week wrote commits of a week ago, for others to read."""
+    clock = JumpingClock()
+
+    async def scenario(broker: Broker) -> None:
+        clock.jump_ms = 7 * DAY_MS
+        await commit(broker, 5)
+        clock.jump_ms += 6 * DAY_MS
+        broker.groups.expire()
+        await turns()
+        assert await committed(broker) == 5
+
+        clock.jump_ms += DAY_MS
+        broker.groups.expire()
+        await turns()
+        assert (await broker.groups.registry("g")).group_ids() == []
+
+    run(tmp_path, scenario, clock=clock)
+
+
 def test_names_of_topics_stay_one_object_while_only_leaders_move(tmp_path: Path) -> None:
     """Groups match their regular expressions again only when they see another object."""
 

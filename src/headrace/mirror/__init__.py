@@ -1,0 +1,4 @@
+"""Topics copied between clusters, as MirrorMaker 2 is configured for it.
+
+`config/` reads its file, `format/` its internal records. Nothing copies yet.
+"""

@@ -1,0 +1,1 @@
+"""A mirror.properties: clusters, flows between them, and what each flow copies."""

@@ -1,0 +1,1 @@
+"""The records of MirrorMaker 2 in its own topics: heartbeats, checkpoints, offset syncs."""
