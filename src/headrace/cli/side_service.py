@@ -24,13 +24,10 @@ _NEEDED: Final = {
     "console": ("uvicorn", "starlette"),
     "kinesis": ("uvicorn", "botocore"),
     "registry": ("uvicorn", "h2"),
-    "rest": ("uvicorn",),
+    "rest": ("uvicorn", "wsproto"),
 }
 _LOGS: Final = ("kinesis", "registry", "rest")
 """Those that take the options of the log."""
-
-_WITHOUT_LOGIN: Final = ("rest",)
-"""Those that have none of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +55,9 @@ class SideService:
 def _check_listener(name: str, listen: str) -> None:
     host = parse_listen_address(listen, f"{name}.listeners").host
     if not is_loopback_address(host):
-        how = "behind a proxy that checks logins" if name in _WITHOUT_LOGIN else "with a login"
         raise ConfigError(
             f"{name}.listeners={listen} would let everyone in who reaches this machine: start "
-            f"headrace {name} by itself, {how}"
+            f"headrace {name} by itself, with a login"
         )
 
 

@@ -75,13 +75,15 @@ class SubjectLookup:
             schema_id = self._id(head)
             if schema_id is None:
                 return False
+            path = f"/schemas/ids/{schema_id}/subjects"
             named = _STRATEGIES[strategy.rpartition(".")[2]]
             if named is SubjectNameStrategy.TOPIC_NAME:
                 subject = named.subject(topic, key=key)
+                found = self._registry.ask("GET", f"{path}?subject={quote(subject, safe='')}")
             else:
+                # First, because a client remembers schemas that are not there.
+                found = self._registry.ask("GET", path)
                 subject = named.subject(topic, self._registry.schema(schema_id).parsed, key=key)
-            path = f"/schemas/ids/{schema_id}/subjects?subject={quote(subject, safe='')}"
-            found = self._registry.ask("GET", path)
         except Unencodable:
             return False
         except RegistryError as error:

@@ -1,6 +1,7 @@
 """How the proxy is set up."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from headrace.client.address import Address
@@ -20,6 +21,7 @@ class RestSettings:
         advertise: the URL that links and consumer instances name; by default where it listens.
         instance_timeout_seconds: a consumer instance that is not used for so long is removed.
         registry: where schemas are; None for a proxy without formats that need them.
+        users: the file of users; None lets everyone in.
     """
 
     client: ClientSettings
@@ -27,6 +29,7 @@ class RestSettings:
     advertise: str | None = None
     instance_timeout_seconds: float = INSTANCE_TIMEOUT_SECONDS
     registry: RegistryClientSettings | None = None
+    users: Path | None = None
 
     @property
     def is_loopback(self) -> bool:

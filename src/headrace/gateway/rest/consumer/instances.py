@@ -110,6 +110,10 @@ class ConsumerInstances:
         """
         return self._find(group, name).instance.config
 
+    def sources(self, group: str, name: str) -> frozenset[str]:
+        """Return the topics that an instance reads."""
+        return self._find(group, name).instance.sources
+
     async def run(self, group: str, name: str, work: Callable[[ConsumerInstance], T]) -> T:
         """Run work on an instance in a thread, once no other work runs on it.
 

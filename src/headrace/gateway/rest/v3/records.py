@@ -22,6 +22,7 @@ from typing import Any, Final
 import structlog
 
 from headrace.client.error import ClientError
+from headrace.gateway.rest.access.right import Right
 from headrace.gateway.rest.error import Refused, RestError, bad_request
 from headrace.gateway.rest.exchange import RECORD_BYTES, Exchange
 from headrace.gateway.rest.json_document import read_object, write_json
@@ -95,6 +96,7 @@ async def _read(
             waited += loop.time() - began
             if message["type"] == "http.disconnect":
                 break
+            exchange.request.sender.check(Right.WRITE, (topic,))
             piece = message.get("body", b"")
             more = bool(message.get("more_body"))
             await take(exchange.share, len(piece))
@@ -123,6 +125,8 @@ async def _read(
         await pending.put(_failed(RestError(408, "No record came for too long.")))
     except Refused as refusal:
         await pending.put(_failed(refusal.error))
+    except RestError as error:  # the sender may no longer write
+        await pending.put(_failed(error))
     except Exception:  # the answers would wait for ever
         log.exception("rest_produce_failed")
         await pending.put(_failed(RestError(500, "Internal Server Error")))
