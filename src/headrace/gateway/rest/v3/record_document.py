@@ -42,7 +42,7 @@ def read_record(
         RestError: it is not one.
     """
     types: dict[str, dict[str, Any]] = {}
-    data = {}
+    data: dict[str, bytes | None] = {}
     for part in ("key", "value"):
         field = fields.get(part)
         if schemas is not None and _has_schema(field):

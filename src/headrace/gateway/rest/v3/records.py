@@ -168,7 +168,7 @@ async def _begin(
         try:
             parsed = await schemas.run(work)
         except RestError as failure:
-            parsed = [failure] * len(documents)
+            parsed = [failure for _ in documents]
     if error is not None:
         parsed.append(error)
     if not parsed:
