@@ -45,7 +45,7 @@ def read_record(
     data: dict[str, bytes | None] = {}
     for part in ("key", "value"):
         field = fields.get(part)
-        if schemas is not None and _has_schema(field):
+        if schemas is not None and isinstance(field, dict) and _has_schema(field):
             data[part], types[part] = _with_schema(field, part, schemas, topic)
             continue
         data[part], kind = _data(field, part)
