@@ -9,6 +9,7 @@ from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.cli.terminal.registry_settings import split_registry
 from headrace.cli.terminal.until_signal import until_signal
 from headrace.model.error import ConfigError
 
@@ -24,6 +25,8 @@ Examples:
   headrace rest --listen 127.0.0.1:8082 -b kafka-1:9092
 
   headrace rest --listen 10.0.0.7:8082 --advertise http://rest-1:8082      one of several proxies
+
+  headrace rest --registry http://127.0.0.1:8081    also Avro, JSON Schema and Protobuf
 
   curl -s localhost:8082/v3/clusters | jq -r '.data[0].cluster_id'
 
@@ -64,6 +67,10 @@ def rest(
             metavar="SECONDS", min=1, help="Remove consumer instances that are unused for so long."
         ),
     ] = 300.0,
+    registry: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The schema registry, for formats with schemas."),
+    ] = None,
     users: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Who may log in; else everyone may.")
     ] = None,
@@ -85,7 +92,8 @@ def rest(
     configure_logging(log_level, log_format)
     if advertise is not None and not advertise.startswith(("http://", "https://")):
         raise ConfigError(f"--advertise is {advertise!r}: write a URL such as http://rest-1:8082")
-    with connect(brokers, setting) as pool:
+    pairs, schema_settings = split_registry(setting, registry)
+    with connect(brokers, pairs) as pool:
         client = pool.settings
     server = RestServer(
         RestSettings(
@@ -93,6 +101,7 @@ def rest(
             listen=parse_listen_address(listen, "--listen"),
             advertise=advertise,
             instance_timeout_seconds=instance_timeout,
+            registry=schema_settings,
             users=users,
         )
     )

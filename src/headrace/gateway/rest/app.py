@@ -34,6 +34,7 @@ from headrace.gateway.rest.request import JSON_TYPE, V2_TYPE, Answer, Call, Requ
 from headrace.gateway.rest.request_body import MOST_BODY_BYTES, MOST_CONTROL_BYTES
 from headrace.gateway.rest.route import Route
 from headrace.gateway.rest.router import Router
+from headrace.gateway.rest.schema.schema_codec import SchemaCodec
 from headrace.gateway.rest.settings import RestSettings
 from headrace.gateway.rest.stream.topic_stream import TopicStreams
 from headrace.gateway.rest.table import ROUTES
@@ -100,14 +101,19 @@ class RestApp:
         client = self._settings.client
         loop = asyncio.get_running_loop()
         access = ClusterAccess(client)
+        registry = self._settings.registry
+        schemas = None if registry is None else SchemaCodec(registry)
         return Services(
             access=access,
             producer=Producer(access, client, loop),
-            consumers=ConsumerInstances(client, self._settings.instance_timeout_seconds, loop),
+            consumers=ConsumerInstances(
+                client, self._settings.instance_timeout_seconds, loop, schemas
+            ),
             streams=TopicStreams(client),
             base_url=self._base_url,
             parsers=ThreadPoolExecutor(_PARSERS, thread_name_prefix="rest-parse"),
             responses=self._responses,
+            schemas=schemas,
         )
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -263,6 +269,8 @@ def _stop(services: Services) -> None:
     services.producer.stop()
     services.streams.stop()
     services.access.close()
+    if services.schemas is not None:
+        services.schemas.close()
     services.parsers.shutdown(wait=True, cancel_futures=True)
 
 

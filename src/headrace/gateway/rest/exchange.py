@@ -13,6 +13,7 @@ from headrace.gateway.rest.consumer.instances import ConsumerInstances
 from headrace.gateway.rest.produce.producer import Producer
 from headrace.gateway.rest.request import Answer, Request
 from headrace.gateway.rest.request_body import read_body
+from headrace.gateway.rest.schema.schema_codec import SchemaCodec
 from headrace.gateway.rest.stream.topic_stream import TopicStreams
 
 LARGE_BYTES: Final = 192 << 10
@@ -35,6 +36,7 @@ class Services:
         base_url: what links begin with.
         parsers: threads for bodies that would hold up the event loop.
         responses: bytes that all responses with records may hold together.
+        schemas: None without a schema registry.
     """
 
     access: ClusterAccess
@@ -44,6 +46,7 @@ class Services:
     base_url: str
     parsers: ThreadPoolExecutor
     responses: ByteBudget
+    schemas: SchemaCodec | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,10 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.batch_reader import BatchReader, FetchedBatches
 from headrace.client.read.offset_lookup import EARLIEST, LATEST, list_offsets
 from headrace.client.settings import ClientSettings
-from headrace.gateway.rest.consumer.embedded_format import write_data
+from headrace.gateway.rest.consumer.embedded_format import WITH_SCHEMA, write_data
 from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.json_document import write_json
+from headrace.gateway.rest.schema.schema_codec import SchemaCodec
 from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.records.decode import decode
@@ -63,8 +64,11 @@ class InstanceConfig:
 class ConsumerInstance:
     """Reads for one client."""
 
-    def __init__(self, config: InstanceConfig, settings: ClientSettings) -> None:
+    def __init__(
+        self, config: InstanceConfig, settings: ClientSettings, schemas: SchemaCodec | None = None
+    ) -> None:
         self.config = config
+        self._schemas = schemas
         self._settings = replace(
             settings,
             client_id=f"{settings.client_id}-{config.name}"[:200],
@@ -362,7 +366,6 @@ class ConsumerInstance:
         used = 0
         following = max(fetched.offset, decoded.next_offset)
         head = f'{{"topic":{write_json(partition.topic).decode()},"key":'.encode()
-        form = self.config.form
         for offset, key, value in zip(
             columns.column("offset").to_pylist(),
             columns.column("key").to_pylist(),
@@ -375,9 +378,8 @@ class ConsumerInstance:
                 break
             tail = f',"partition":{partition.partition},"offset":{offset}}}'.encode()
             try:
-                row = b"".join(
-                    (head, write_data(key, form), b',"value":', write_data(value, form), tail)
-                )
+                written = (self._write(key, key=True), self._write(value, key=False))
+                row = b"".join((head, written[0], b',"value":', written[1], tail))
             except RestError:
                 if not rows and not added:
                     raise
@@ -390,6 +392,12 @@ class ConsumerInstance:
         self._reader.positions[partition] = following
         self._returned[partition] = following
         return used
+
+    def _write(self, data: bytes | None, *, key: bool) -> bytes:
+        form = self.config.form
+        if form in WITH_SCHEMA and self._schemas is not None:
+            return self._schemas.decode(data, form, key=key)
+        return write_data(data, form)
 
     def _matching(self) -> list[str]:
         topics = self._connections().metadata().topics

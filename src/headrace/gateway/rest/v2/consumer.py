@@ -44,7 +44,10 @@ async def create(exchange: Exchange) -> Answer:
     if len(group) > 249:
         raise _bad_config("the name of the group is too long")
     fields = await _document(exchange)
-    config = replace(_config(group, fields), owner=exchange.request.sender.name)
+    config = replace(
+        _config(group, fields, with_schemas=exchange.services.schemas is not None),
+        owner=exchange.request.sender.name,
+    )
     exchange.services.consumers.create(config)
     place = f"consumers/{quote(group, safe='')}/instances/{config.name}"
     uri = f"{exchange.services.base_url}/{place}"
@@ -192,16 +195,19 @@ async def _deliver(exchange: Exchange, delivery: Delivery, kind: str) -> None:
     delivery.is_sent = not await exchange.has_gone()
 
 
-def _config(group: str, fields: dict[str, Any]) -> InstanceConfig:
+def _config(group: str, fields: dict[str, Any], *, with_schemas: bool) -> InstanceConfig:
     name = fields.get("name") or fields.get("id") or f"rest-consumer-{uuid.uuid4()}"
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise _bad_config("name has letters, digits and . _ -")
     form = fields.get("format") or BINARY
     form = form.lower() if isinstance(form, str) else ""
-    if form in WITH_SCHEMA:
-        raise _bad_config(f"format {form} is not supported by this proxy: write binary or json")
-    if form not in FORMATS:
-        raise _bad_config("format is binary or json")
+    if form in WITH_SCHEMA and not with_schemas:
+        raise _bad_config(
+            f"format {form} needs a schema registry, and this proxy was started without "
+            "--registry URL: write binary or json"
+        )
+    if form not in FORMATS + WITH_SCHEMA:
+        raise _bad_config("format is binary, json, avro, jsonschema or protobuf")
     reset = fields.get("auto.offset.reset", "latest")
     if reset not in ("earliest", "latest"):
         raise _bad_config("auto.offset.reset is earliest or latest")
