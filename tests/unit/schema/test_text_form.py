@@ -214,7 +214,8 @@ def test_message_indexes_name_messages() -> None:
 
 def test_messages_have_indexes() -> None:
     text = "message A { message B {} message C { message D {} } } message E {}"
-    assert isinstance(schema := read("PROTOBUF", f"package p.q; {text}"), ProtobufSchema)
+    schema = read("PROTOBUF", f"package p.q; {text}")
+    assert isinstance(schema, ProtobufSchema)
     names = ["p.q.A", "A", "E", "p.q.A.C.D", "A.X", "q.A", ""]
     found = [schema.message_indexes(each) for each in names]
     assert found == [(0,), (0,), (1,), (0, 1, 0), None, None, None]
