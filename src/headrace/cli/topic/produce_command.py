@@ -132,10 +132,12 @@ def _encoders(
     from headrace.cli.record.registry_encoder import RegistryEncoder
 
     with connect_registry(registry, setting) as client:
-        yield (
-            (key_id and RegistryEncoder(client, topic, key_id, key_type, key=True)) or None,
-            (value_id and RegistryEncoder(client, topic, value_id, value_type)) or None,
-        )
+        keys = values = None
+        if key_id is not None:
+            keys = RegistryEncoder(client, topic, key_id, key_type, key=True)
+        if value_id is not None:
+            values = RegistryEncoder(client, topic, value_id, value_type)
+        yield keys, values
 
 
 class _CommonFields:
