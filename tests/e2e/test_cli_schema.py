@@ -10,7 +10,8 @@ import pytest
 
 from headrace.client.address import Address
 from headrace.client.settings import ClientSettings
-from headrace.gateway.registry.access.user import add_user
+from headrace.gateway.access.user import add_user
+from headrace.gateway.registry.access.subject_users import SUBJECT_USERS
 from headrace.gateway.registry.server import RegistryServer
 from headrace.gateway.registry.settings import RegistrySettings
 from testkit.process.broker_process import BrokerProcess
@@ -221,7 +222,7 @@ def test_what_does_not_decode_is_printed_and_counted_or_stops(
 
 
 def test_a_login(broker: BrokerProcess, tmp_path: Path) -> None:
-    secret = add_user(tmp_path / "users.txt", "ann", ["write:orders-*"])
+    secret = add_user(tmp_path / "users.txt", SUBJECT_USERS, "ann", ["write:orders-*"])
     with RegistryServer(
         settings(broker, "cli-schema-login", users=tmp_path / "users.txt")
     ) as server:
