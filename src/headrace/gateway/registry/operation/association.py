@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.gateway.registry import deletion, registration
-from headrace.gateway.registry.access.subject_users import can_read
+from headrace.gateway.registry.access.subject_users import can_read, can_write
 from headrace.gateway.registry.association import (
     LIFECYCLES,
     TOPIC,
@@ -81,7 +81,7 @@ def _candidate(view: RegistryView, request: Request, wish: Wish) -> registration
 
 
 def _check_writable(request: Request, subject: str) -> None:
-    if not request.rights.can_write(subject):
+    if not can_write(request.rights, subject):
         raise RegistryError(40301, f"User is denied write access to subject '{subject}'")
 
 
