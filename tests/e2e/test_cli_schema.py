@@ -227,9 +227,9 @@ def test_a_login(broker: BrokerProcess, tmp_path: Path) -> None:
         settings(broker, "cli-schema-login", users=tmp_path / "users.txt")
     ) as server:
         command = CommandLine(broker.address, server.url, tmp_path)
-        nobody = command.run("schema", "list")
-        assert nobody.code == 1
-        assert "wants a login (Unauthorized): -X schema.registry.basic.auth.user.info" in nobody.err
+        refused = command.run("schema", "list")
+        assert refused.code == 1
+        assert "wants a login (Unauthorized): -X schema.registry.basic.auth.user.info" in refused.err
         login = ("-X", f"schema.registry.basic.auth.user.info=ann:{secret}")
         file = command.file("a.avsc", '"int"')
         command.ok("schema", "create", "orders-value", "--schema", file, *login)
