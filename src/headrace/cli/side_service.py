@@ -116,7 +116,7 @@ def side_services(
 
 
 def _registry_url(listen: str | None) -> str | None:
-    """Return where a registry beside other services answers; None if the kernel chooses its port."""
+    """Return where a registry beside others answers; None if the kernel chooses its port."""
     if listen is None:
         return _REGISTRY
     address = parse_listen_address(listen, "registry.listeners")
