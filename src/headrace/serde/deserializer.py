@@ -5,6 +5,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headrace.schema.parsed import ParsedSchema
 from headrace.schema.schema import SchemaType
 from headrace.serde.codec.codec import Codec
 from headrace.serde.codec.schema_codec import codec_of
@@ -37,7 +38,7 @@ class Deserializer:
         self._registry = registry
         self._subject = subject
         self._lock = threading.Lock()
-        self._codecs: OrderedDict[tuple[int, str | None], Codec] = OrderedDict()
+        self._codecs: OrderedDict[ParsedSchema, Codec] = OrderedDict()
 
     def decode(
         self, data: bytes, headers: Headers = (), *, key: bool = False, as_json: bool = False
@@ -67,7 +68,7 @@ class Deserializer:
 
     def codec(self, schema: RegisteredSchema) -> Codec:
         """Return the codec of a schema, which is made once."""
-        key = (schema.id, schema.guid)
+        key = schema.parsed
         with self._lock:
             found = self._codecs.get(key)
             if found is not None:

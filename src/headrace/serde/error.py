@@ -1,6 +1,15 @@
 """What can go wrong between a record and its schema."""
 
+from typing import Final
+
 from headrace.model.error import HeadraceError
+
+_MOST_CHARACTERS: Final = 500
+
+
+def brief(error: object) -> str:
+    """Return the beginning of a library's error: some quote the whole schema."""
+    return str(error)[:_MOST_CHARACTERS]
 
 
 class RegistryError(HeadraceError):

@@ -116,7 +116,13 @@ class RegistryAdmin:
         return [int(each) for each in self._list(path, "DELETE")]
 
     def delete_version(self, subject: str, version: int | str, *, permanent: bool = False) -> int:
-        """Delete a version and return its number."""
+        """Delete a version and return its number.
+
+        A request may be sent twice, when its first answer is lost. So it names the latest version
+        by its number: the second one would delete the version before.
+        """
+        if str(version) in ("latest", "-1"):
+            version = self._client.version(subject).version or version
         path = f"{_subject(subject)}/versions/{version}{_query(permanent=permanent)}"
         answer = self._client.ask("DELETE", path)
         if not isinstance(answer, int):

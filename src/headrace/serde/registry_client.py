@@ -23,6 +23,8 @@ from headrace.serde.registry_client_settings import RegistryClientSettings
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _MOST_ANSWER_BYTES: Final = 32 << 20
 _MOST_CACHED: Final = 1_000
+# Of all schemas that are kept; parsed, each takes some ten times as many bytes.
+_MOST_CHARACTERS: Final = 16 << 20
 _MOST_IDLE: Final = 8
 _MOST_REFERENCES: Final = 1_000
 # How long a schema that is not there counts as such: bytes of no schema at all may name any id.
@@ -46,7 +48,8 @@ class RegistryClient:
         self.settings = settings
         self._lock = threading.Lock()
         self._cached: OrderedDict[tuple[str, ...], RegisteredSchema] = OrderedDict()
-        self._missing: OrderedDict[tuple[str, ...], tuple[float, RegistryError]] = OrderedDict()
+        self._characters = 0
+        self._missing: OrderedDict[tuple[str, ...], tuple[float, str, int]] = OrderedDict()
         self._idle: list[tuple[str, http.client.HTTPConnection]] = []
         self._first = 0
         self._tls: ssl.SSLContext | None = None
@@ -97,7 +100,7 @@ class RegistryClient:
         """Register a schema, unless it is there, and return it with its id.
 
         Raises:
-            RegistryError: 40901, it is not compatible; 42201, it is no schema; ...
+            RegistryError: 409, it is not compatible; 42201, it is no schema; ...
             RegistryUnreachable: no registry answers.
         """
         path = f"/subjects/{quote(subject, safe='')}/versions"
@@ -221,13 +224,14 @@ class RegistryClient:
         with self._lock:
             missing = self._missing.get(key)
         if missing is not None and time.monotonic() < missing[0]:
-            raise missing[1]
+            raise RegistryError(missing[1], _NOT_FOUND, missing[2])
         try:
             return _object(self.ask("GET", path))
         except RegistryError as error:
             if error.status == _NOT_FOUND:
                 with self._lock:
-                    self._missing[key] = (time.monotonic() + _MISSING_SECONDS, error)
+                    until = time.monotonic() + _MISSING_SECONDS
+                    self._missing[key] = (until, str(error), error.code)
                     if len(self._missing) > _MOST_CACHED:
                         self._missing.popitem(last=False)
             raise
@@ -235,8 +239,11 @@ class RegistryClient:
     def _keep(self, key: tuple[str, ...], schema: RegisteredSchema) -> RegisteredSchema:
         with self._lock:
             self._cached[key] = schema
-            if len(self._cached) > _MOST_CACHED:
-                self._cached.popitem(last=False)
+            self._characters += _characters(schema)
+            while len(self._cached) > 1 and (
+                len(self._cached) > _MOST_CACHED or self._characters > _MOST_CHARACTERS
+            ):
+                self._characters -= _characters(self._cached.popitem(last=False)[1])
         return schema
 
     def _exchange(self, url: str, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
@@ -342,6 +349,10 @@ def _context(subject: str | None) -> str:
     if subject is None or not subject.startswith(":."):
         return ""
     return subject[: subject.find(":", 2) + 1]
+
+
+def _characters(schema: RegisteredSchema) -> int:
+    return len(schema.text.text) + sum(map(len, schema.parsed.resolved.values()))
 
 
 def _optional(answer: Mapping[str, Any], name: str) -> str | None:

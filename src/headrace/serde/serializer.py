@@ -5,6 +5,7 @@ import time
 from collections import OrderedDict
 from typing import Any, Final
 
+from headrace.schema.parsed import ParsedSchema
 from headrace.schema.schema import SchemaText, SchemaType
 from headrace.serde.codec.codec import Codec
 from headrace.serde.codec.schema_codec import codec_of
@@ -26,7 +27,7 @@ class Serializer:
     def __init__(self, registry: RegistryClient) -> None:
         self._registry = registry
         self._lock = threading.Lock()
-        self._codecs: OrderedDict[tuple[int, str | None], Codec] = OrderedDict()
+        self._codecs: OrderedDict[ParsedSchema, Codec] = OrderedDict()
         self._latest: OrderedDict[str, tuple[float, RegisteredSchema]] = OrderedDict()
         self._registered: OrderedDict[tuple[str, SchemaText], RegisteredSchema] = OrderedDict()
 
@@ -90,7 +91,8 @@ class Serializer:
         return head + payload
 
     def _codec(self, schema: RegisteredSchema) -> Codec:
-        key = (schema.id, schema.subject)
+        # Not its id: another context may have it, too.
+        key = schema.parsed
         with self._lock:
             found = self._codecs.get(key)
         if found is None:

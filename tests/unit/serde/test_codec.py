@@ -1,5 +1,7 @@
 """Values of the three formats, without a registry."""
 
+import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -119,6 +121,55 @@ def test_json_past_its_schema_is_refused(json_schema: Codec, value: Any, place: 
         json_schema.encode(value)
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        '{"type": "string", "pattern": "^(a|a)*$"}',
+        '{"type": "string", "pattern": "^(a+)+$"}',
+        '{"type": "string", "allOf": [{"pattern": "^(a+)+$"}]}',
+    ],
+)
+def test_an_expression_takes_no_longer_than_its_text(schema: str) -> None:
+    with pytest.raises(Unencodable, match="does not match"):
+        codec(SchemaType.JSON, schema).encode("a" * 60 + "!")
+
+
+def test_names_are_matched_in_linear_time_too() -> None:
+    closed = """{"patternProperties": {"^(a+)+$": {"type": "string"}, "^n": {"type": "integer"}},
+        "additionalProperties": false}"""
+    rules = codec(SchemaType.JSON, closed)
+    assert rules.encode({"aaa": "x", "n1": 1}) == b'{"aaa":"x","n1":1}'
+    with pytest.raises(Unencodable, match="not in the schema"):
+        rules.encode({"a" * 60 + "!": "x"})
+    with pytest.raises(Unencodable, match=r"\$\.n1"):
+        rules.encode({"n1": "x"})
+    typed = codec(SchemaType.JSON, '{"additionalProperties": {"type": "integer"}}')
+    with pytest.raises(Unencodable, match=r"\$\.b"):
+        typed.encode({"b": "x"})
+
+
+def test_an_expression_that_looks_around_is_not_applied() -> None:
+    with pytest.raises(Unencodable, match="looks around"):
+        codec(SchemaType.JSON, '{"pattern": "^(?=a)"}').encode("a")
+
+
+def test_references_that_double_are_not_followed_for_ever() -> None:
+    names = [f"r{depth}" for depth in range(40)]
+    definitions = {
+        name: {"allOf": [{"$ref": f"#/definitions/{after}"}] * 2} for name, after in pairwise(names)
+    } | {names[-1]: {"type": "integer"}}
+    schema = json.dumps({"definitions": definitions, "$ref": "#/definitions/r0"})
+    with pytest.raises(Unencodable, match="too often"):
+        codec(SchemaType.JSON, schema).encode(1)
+
+
+def test_an_error_does_not_quote_a_whole_schema() -> None:
+    schema = json.dumps({"enum": ["x" * 100_000]})
+    with pytest.raises(Unencodable) as refused:
+        codec(SchemaType.JSON, schema).encode(0)
+    assert len(str(refused.value)) < 2_000
+
+
 def test_what_is_no_json_is_refused(json_schema: Codec) -> None:
     with pytest.raises(Undecodable, match="no JSON"):
         json_schema.decode(b"{")
@@ -135,6 +186,16 @@ def test_protobuf_comes_back_with_imports_and_inner_messages(protobuf: Codec) ->
     assert protobuf.decode(protobuf.encode(value)) == value
     assert protobuf.decode(protobuf.encode({"name": "x"}, (1,)), (1,)) == {"name": "x"}
     assert protobuf.decode(protobuf.encode({"yes": True}, (0, 0)), (0, 0)) == {"yes": True}
+
+
+def test_a_file_may_be_imported_twice() -> None:
+    first = 'import "b.proto"; import "c.proto"; message A { B b = 1; C c = 2; }'
+    second = 'import "c.proto"; message B { C c = 1; }'
+    found = codec(
+        SchemaType.PROTOBUF, first, b_proto=second, c_proto="message C { optional int32 n = 1; }"
+    )
+    value = {"b": {"c": {"n": 1}}, "c": {"n": 2}}
+    assert found.decode(found.encode(value)) == value
 
 
 def test_protobuf_that_does_not_fit_is_refused(protobuf: Codec) -> None:

@@ -27,6 +27,11 @@ class DecodedField:
     schema: int | str
 
 
+_ABOUT_SCHEMA: Final = (40401, 40402, 40403, 42201)
+"""No such subject, version or schema, or one that cannot be read. All else may be over soon, and
+records that were printed as bytes would count as read."""
+
+
 class RegistryDecoder:
     """Decodes the keys, the values, or both.
 
@@ -120,7 +125,7 @@ class RegistryDecoder:
 
 def _is_about_schema(error: RegistryError) -> bool:
     """Return whether a registry refused one schema, and not the login or everything."""
-    return error.status != 401 and error.status < 500
+    return error.code in _ABOUT_SCHEMA
 
 
 def json_text(value: Any) -> str:

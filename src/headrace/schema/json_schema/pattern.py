@@ -42,6 +42,10 @@ class PatternTable:
         expressions = self._expressions(pattern)
         return expressions is not None and bool(expressions.Match(name))
 
+    def is_known(self, pattern: str) -> bool:
+        """Return whether RE2 can match the pattern."""
+        return len(pattern) <= MAX_PATTERN_CHARACTERS and self._expressions(pattern) is not None
+
     def _expressions(self, pattern: str) -> "re2.Set | None":
         if pattern not in self._compiled:
             self._left -= _work(pattern)

@@ -10,7 +10,7 @@ from headrace.schema.parsed import ParsedSchema
 from headrace.serde.codec.avro_bound import AvroBound
 from headrace.serde.codec.avro_size import has_items_without_bytes
 from headrace.serde.codec.codec import Codec
-from headrace.serde.error import Undecodable, Unencodable
+from headrace.serde.error import Undecodable, Unencodable, brief
 
 
 class AvroCodec(Codec):
@@ -79,4 +79,4 @@ class AvroCodec(Codec):
 
 
 def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {brief(error)}"

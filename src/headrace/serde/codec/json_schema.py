@@ -6,7 +6,8 @@ from typing import Any
 from headrace.model.error import ConfigError
 from headrace.schema.parsed import ParsedSchema
 from headrace.serde.codec.codec import Codec
-from headrace.serde.error import Undecodable, Unencodable
+from headrace.serde.codec.linear_validator import LinearValidator
+from headrace.serde.error import Undecodable, Unencodable, brief
 
 
 class JsonSchemaCodec(Codec):
@@ -23,21 +24,23 @@ class JsonSchemaCodec(Codec):
 
     def encode(self, value: Any, indexes: tuple[int, ...] = (0,)) -> bytes:
         try:
-            problem = next(self._validator.iter_errors(value), None)
+            problem = self._validator.problem(value)
+        except Unencodable:
+            raise
         except Exception as error:  # a schema's patterns and references raise when they are used
-            raise Unencodable(f"the schema cannot be applied: {error}") from error
+            raise Unencodable(f"the schema cannot be applied: {brief(error)}") from None
         if problem is not None:
-            where = problem.json_path
             raise Unencodable(
-                f"the value does not fit its JSON Schema at {where}: {problem.message}"
-            )
+                f"the value does not fit its JSON Schema at {brief(problem.json_path)}: "
+                f"{brief(problem.message)}"
+            ) from None
         try:
             return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
         except (TypeError, ValueError, UnicodeEncodeError) as error:
             raise Unencodable(f"the value cannot be written as JSON: {error}") from error
 
 
-def _validator(schema: ParsedSchema) -> Any:
+def _validator(schema: ParsedSchema) -> LinearValidator:
     try:
         from jsonschema import Draft7Validator
         from jsonschema.validators import validator_for
@@ -54,4 +57,4 @@ def _validator(schema: ParsedSchema) -> Any:
     ]
     # Nothing is fetched: what is not among the references cannot be resolved.
     registry: Any = Registry().with_resources(resources)
-    return validator_for(root, default=Draft7Validator)(root, registry=registry)
+    return LinearValidator(validator_for(root, default=Draft7Validator), root, registry)

@@ -10,7 +10,7 @@ from headrace.schema.protobuf.parsed import ProtobufSchema
 from headrace.schema.protobuf.well_known import WELL_KNOWN
 from headrace.schema.schema import SchemaText, SchemaType
 from headrace.serde.codec.codec import Codec
-from headrace.serde.error import Undecodable, Unencodable
+from headrace.serde.error import Undecodable, Unencodable, brief
 
 
 class ProtobufCodec(Codec):
@@ -45,7 +45,7 @@ class ProtobufCodec(Codec):
             message.ParseFromString(data)
             return MessageToDict(message, preserving_proto_field_name=True)
         except Exception as error:  # its C code raises several
-            raise Undecodable(f"no message of its Protobuf schema: {error}") from error
+            raise Undecodable(f"no message of its Protobuf schema: {brief(error)}") from error
 
     def encode(self, value: Any, indexes: tuple[int, ...] = (0,)) -> bytes:
         from google.protobuf.json_format import ParseDict
@@ -55,7 +55,9 @@ class ProtobufCodec(Codec):
             ParseDict(value, message)
             data: bytes = message.SerializeToString(deterministic=True)
         except Exception as error:
-            raise Unencodable(f"the value does not fit its Protobuf schema: {error}") from error
+            raise Unencodable(
+                f"the value does not fit its Protobuf schema: {brief(error)}"
+            ) from error
         return data
 
     def _class(self, indexes: tuple[int, ...]) -> Any:
@@ -75,19 +77,34 @@ def _in_order(schema: ProtobufSchema, name: str) -> list[Any]:
 
     from headrace.schema.protobuf.descriptor_writer import serialized
 
-    done: dict[str, Any] = {}
-    waiting = [(name, schema)]
-    ordered: list[Any] = []
+    files = {name: schema}
+    waiting = [name]
     while waiting:
-        path, each = waiting.pop()
-        if path in done:
-            continue
-        text = serialized(each.file, each.scope, path)
-        done[path] = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
-        ordered.append(done[path])
-        for imported in (*each.file.imports, *each.file.public_imports):
-            source = schema.resolved.get(imported) or WELL_KNOWN[imported]
-            found = parse(SchemaText(SchemaType.PROTOBUF, source), schema.resolved)
-            assert isinstance(found, ProtobufSchema)
-            waiting.append((imported, found))
-    return ordered[::-1]
+        for path in _imports(files[waiting.pop()]):
+            if path not in files:
+                source = schema.resolved.get(path) or WELL_KNOWN[path]
+                found = parse(SchemaText(SchemaType.PROTOBUF, source), schema.resolved)
+                assert isinstance(found, ProtobufSchema)
+                files[path] = found
+                waiting.append(path)
+    # A file follows when all that it imports have been written.
+    ordered: dict[str, Any] = {}
+    waiting = [name]
+    while waiting:
+        path = waiting[-1]
+        missing = [each for each in _imports(files[path]) if each not in ordered]
+        if path in ordered or not missing:
+            waiting.pop()
+            text = serialized(files[path].file, files[path].scope, path)
+            ordered.setdefault(
+                path, descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
+            )
+        elif set(missing) & set(waiting):
+            raise Undecodable(f"the Protobuf schema imports {missing[0]} in a circle")
+        else:
+            waiting += missing
+    return list(ordered.values())
+
+
+def _imports(schema: ProtobufSchema) -> tuple[str, ...]:
+    return (*schema.file.imports, *schema.file.public_imports)
