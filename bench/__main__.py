@@ -34,6 +34,7 @@ SUITES = (
     "ingest",
     "console",
     "kinesis",
+    "rest",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 LIBRARIES = (
