@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from headrace.model.error import InvalidArgument
 from headrace.records.kernel.memory import Bytes, Int64s, readable
-from headrace.serde.avro.plain_array import valid_states
+from headrace.serde.avro.plain_array import check_offsets, valid_states
 
 _LARGE = (pa.large_binary(), pa.large_string())
 _SMALL = (pa.binary(), pa.string())
@@ -45,6 +45,7 @@ class BinaryInput:
             every = np.frombuffer(index, dtype=width)
             offsets = every[values.offset : values.offset + rows + 1].astype(np.int64)
         data = np.zeros(0, dtype=np.uint8) if content is None else readable(content)
+        check_offsets(offsets, rows, len(data))
         # From the first value on: with large_binary only so are places below 2 GiB.
         data = readable(data[offsets[0] : offsets[-1]])
         if len(data) > _MOST_BYTES:
@@ -71,4 +72,5 @@ def _skipped(skip_bytes: int | npt.NDArray[np.integer], rows: int) -> Int64s:
     skipped: Int64s = np.asarray(skip_bytes).astype(np.int64)
     if skipped.shape not in ((), (rows,)) or bool((skipped < 0).any()):
         raise InvalidArgument("skip_bytes must be a number from 0 on, or one for each value")
-    return skipped
+    # More than any value has is as good as more still, and a sum with it is in range.
+    return np.minimum(skipped, _MOST_BYTES)

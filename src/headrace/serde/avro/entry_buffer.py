@@ -39,10 +39,6 @@ class EntryBuffers:
         self._reserve({0: rows})
         self._point()
 
-    def capacity(self, level: int) -> int:
-        """Return how many entries a level has room for."""
-        return self._capacity[level]
-
     def reserve(self, level: int, entries: int) -> None:
         """Make room for this many entries, and keep those that are there."""
         if entries > self._capacity[level]:
@@ -97,7 +93,8 @@ class Assembly:
         self._data = data
         self._lengths = lengths
         self._constant = constant
-        if int(lengths.max()) >= _INT32_END:
+        # Without the last level, of items that are not kept.
+        if int(lengths[:-1].max()) >= _INT32_END:
             raise InvalidArgument(
                 "the arrays of these Avro values have more items than fit into one column: "
                 "read fewer values at once"

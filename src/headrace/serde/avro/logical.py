@@ -36,6 +36,7 @@ _LOGICAL: Final = {
     ("long", "local-timestamp-micros"): pa.timestamp("us"),
     ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
 }
+_DAY: Final = {pa.time32("ms"): 86_400_000, pa.time64("us"): 86_400_000_000}
 
 
 def value_type(avro: AvroType) -> pa.DataType:
@@ -47,6 +48,11 @@ def value_type(avro: AvroType) -> pa.DataType:
     if isinstance(logical, str) and (avro.kind, logical) in _LOGICAL:
         return _LOGICAL[avro.kind, logical]
     return _PLAIN[avro.kind]
+
+
+def value_bound(kind: pa.DataType) -> int:
+    """Return what values of a type must be below, from 0 on; 0 for any value."""
+    return _DAY.get(kind, 0)
 
 
 def decimal_type(avro: AvroType) -> pa.DataType | None:

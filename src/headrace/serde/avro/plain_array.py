@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.records.kernel.memory import Bytes
+from headrace.model.error import InvalidArgument
+from headrace.records.kernel.memory import Bytes, Int64s
 
 
 def byte_array(values: Sequence[bytes], kind: pa.DataType) -> pa.Array:
@@ -23,6 +24,19 @@ def repeated(one: pa.Array, count: int) -> pa.Array:
     """Return an array that has the only entry of another this many times."""
     zeros = pa.py_buffer(np.zeros(count, dtype=np.int32))
     return one.take(pa.Array.from_buffers(pa.int32(), count, [None, zeros], 0))
+
+
+def check_offsets(offsets: Int64s, rows: int, size: int) -> None:
+    """Check the offsets of a column whose strings lie in `size` bytes: kernels trust them.
+
+    Raises:
+        InvalidArgument: one is out of order, or outside of the bytes.
+    """
+    rising = len(offsets) == rows + 1 and bool((offsets[1:] >= offsets[:-1]).all())
+    if not rising or int(offsets[0]) < 0 or int(offsets[-1]) > size:
+        raise InvalidArgument(
+            "the Arrow column has offsets outside of its bytes: it is damaged, see its validate()"
+        )
 
 
 def valid_states(array: pa.Array) -> Bytes:

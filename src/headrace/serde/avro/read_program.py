@@ -21,7 +21,7 @@ from headrace.schema.avro.tree import (
 from headrace.serde.avro.column import Column, ColumnTree
 from headrace.serde.avro.default import default_bytes
 from headrace.serde.avro.kernel import op
-from headrace.serde.avro.logical import decimal_type
+from headrace.serde.avro.logical import decimal_type, value_bound
 from headrace.serde.avro.nesting import Nesting
 from headrace.serde.avro.resolution import Resolution, field_pairs, symbol_numbers
 from headrace.serde.avro.union import UnionShape
@@ -207,7 +207,8 @@ class ReadProgram:
                 if decimal_type(reader) is not None:
                     self._decimal(op.DECIMAL, column)
                 elif writer.kind != "null":
-                    self._op(_READ[writer.kind, reader.kind], column)
+                    code = _READ[writer.kind, reader.kind]
+                    self._op(code, column, b=value_bound(column.type))
 
     def _decimal(self, code: int, column: Column, size: int = 0) -> None:
         words = column.storage.width // 8

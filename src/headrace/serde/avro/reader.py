@@ -19,9 +19,11 @@ from headrace.serde.avro.plain_array import byte_array
 from headrace.serde.avro.read_program import ReadProgram
 
 # Items that take no bytes (nulls, empty records) are bounded by this number per value.
-SPARE_ITEMS: Final = 1024
+SPARE_ITEMS: Final = 128
 # How many bytes are read before the room for items is made again by what they held so far.
 _STEP_BYTES: Final = 1 << 20
+# So many rows at most where each may have spare items.
+_STEP_ROWS: Final = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ class AvroColumnReader:
             past = rows
             if program.tree.level_count > 1:
                 past = source.row_within(first, _STEP_BYTES)
+                if self._spare_items:
+                    past = min(past, first + _STEP_ROWS)
                 self._make_room(source, buffers, levels, first, past)
             read_values(
                 source.data,
@@ -142,15 +146,11 @@ class AvroColumnReader:
         self, source: BinaryInput, buffers: EntryBuffers, levels: Int64s, first: int, past: int
     ) -> None:
         size = source.size_of(first, past)
-        rows = len(source.starts)
         for level in range(1, self._program.tree.level_count):
             fewest = self._program.fewest_item_bytes[level]
             # One more: an item that is begun and cut off.
             most = size // fewest + 1 if fewest else size + (past - first) * SPARE_ITEMS + 1
-            used = int(levels[level])
-            expected = used * rows // first if first else 0
-            if used + most > buffers.capacity(level):
-                buffers.reserve(level, max(used + most, expected + expected // 8))
+            buffers.reserve(level, int(levels[level]) + most)
 
     def _constant(self, raw: bytes, avro: AvroType) -> pa.Array:
         found = self._constants.get((raw, id(avro)))

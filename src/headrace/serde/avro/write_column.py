@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 from headrace.model.error import InvalidArgument
 from headrace.records.kernel.memory import Bytes, Int64s
 from headrace.serde.avro.column import Column, Storage
+from headrace.serde.avro.kernel import op
 from headrace.serde.avro.kernel.write import UNFIT_STATE
-from headrace.serde.avro.plain_array import valid_states
+from headrace.serde.avro.plain_array import check_offsets, valid_states
 from headrace.serde.avro.write_program import WriteProgram
 
 # What one entry of a column takes at most, but for the bytes of strings and fixed.
@@ -41,6 +42,8 @@ class WriteColumns:
         self.most_bytes = _ENTRY_BYTES
         self._held: list[object] = []
         self._add(program.tree.root, array, "the column")
+        for each in program.ops[program.ops[:, op.CODE] == op.FIXED_DECIMAL]:
+            self.most_bytes += int(each[op.DEPTH] * self.counts[each[op.LEVEL]])
 
     def _add(self, column: Column, array: pa.Array, where: str) -> None:
         if pa.types.is_dictionary(array.type):
@@ -127,6 +130,7 @@ class WriteColumns:
         else:
             every = np.frombuffer(index, dtype=np.int64)
             offsets = every[found.offset : found.offset + len(found) + 1]
+        check_offsets(offsets, len(found), 0 if content is None else content.size)
         self.data[column.number] = self._hold(offsets)
         if content is not None:
             self.contents[column.number] = content.address

@@ -132,6 +132,9 @@ def test_each_type_is_read(avro: Any, value: bytes, expected: Any) -> None:
         (["null", "int"], b"\x04"),
         (["null", "int"], b"\x01"),
         (["int", "string"], b"\x04"),
+        (logical("int", "time-millis"), b"\x01"),
+        (logical("int", "time-millis"), b"\x80\xf0\xb2\x52"),
+        (logical("long", "time-micros"), b"\x80\x80\xbb\xdd\x83\x05"),
         (logical("bytes", "decimal", precision=2), b"\x02\x64"),
         (logical("bytes", "decimal", precision=2), b"\x00"),
         (logical("bytes", "decimal", precision=38), b"\x22\x7f" + b"\xff" * 16),
@@ -186,8 +189,37 @@ def test_what_precedes_the_datum_is_skipped() -> None:
 
     assert found.read(values, np.array([2, 0, 1])).values.to_pylist() == [1, 2, None]
     assert found.read(values, np.array([2, 0, 2])).bad_rows.tolist() == [2]
+    assert found.read(values, (1 << 63) - 1).bad_rows.tolist() == [0, 1, 2]
     with pytest.raises(InvalidArgument, match="skip_bytes"):
         found.read(values, -1)
+
+
+def test_room_for_items_is_made_by_bytes_and_not_by_rows() -> None:
+    one = b"\x80\x80\x80\x01" + b"\x02" * (1 << 20) + b"\x00"
+    found = AvroColumnReader(schema({"type": "array", "items": "int"}))
+
+    column = found.read(pa.array([one] + [b"\x02\x04\x00"] * 500_000, pa.binary()))
+
+    assert len(column.bad_rows) == 0
+    assert len(column.values.values) == (1 << 20) + 500_000
+    assert column.values[500_000].as_py() == [2]
+
+
+def test_items_without_bytes_are_bounded_in_each_value() -> None:
+    nothings = {"type": "array", "items": "null"}
+
+    assert read(nothings, b"\x80\x02\x00") == [[None] * 128]
+    assert read(nothings, b"\x80\x02\x80\x02\x00", b"\x80\x04\x00") == ["bad", "bad"]
+    assert read(nothings, *[b"\x02\x00"] * 20_000) == [[None]] * 20_000
+
+
+def test_a_column_with_damaged_offsets_is_refused() -> None:
+    found = AvroColumnReader(schema("int"))
+    data = pa.py_buffer(b"\x02\x04")
+    index = pa.py_buffer(np.array([0, 9, 2], dtype=np.int32))
+
+    with pytest.raises(InvalidArgument, match="offsets outside"):
+        found.read(pa.Array.from_buffers(pa.binary(), 2, [None, index, data]))
 
 
 def test_slices_and_large_columns_are_read() -> None:

@@ -5,6 +5,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -125,3 +126,17 @@ def test_columns_that_do_not_fit_the_schema_are_refused() -> None:
         write(PAIR, [1], pa.int64())
     with pytest.raises(InvalidArgument, match="must be list"):
         write({"type": "array", "items": "int"}, [1], pa.int64())
+
+
+def test_a_decimal_is_written_into_a_large_fixed() -> None:
+    kind = {"type": "fixed", "logicalType": "decimal", "precision": 4, "name": "D", "size": 500}
+
+    assert write(kind, [Decimal(-1)] * 9) == [b"\xff" * 500] * 9
+
+
+def test_strings_with_damaged_offsets_are_refused() -> None:
+    index = pa.py_buffer(np.array([0, 9, 2], dtype=np.int32))
+    rows = pa.Array.from_buffers(pa.binary(), 2, [None, index, pa.py_buffer(b"ab")])
+
+    with pytest.raises(InvalidArgument, match="offsets outside"):
+        AvroColumnWriter(schema("bytes")).write(rows)

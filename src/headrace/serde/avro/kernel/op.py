@@ -23,7 +23,7 @@ OP_BYTES = WORDS * WORD_BYTES
 # Operations that begin with a varint.
 NULLABLE = 0  # A: the index of null; B: the target behind the value
 BRANCH = 1  # A: the first of its targets in the tables; B: how many
-INT = 2
+INT = 2  # of this and other whole numbers B: what it must be below, from 0 on; 0 for any
 INT_AS_LONG = 3
 INT_AS_FLOAT = 4
 INT_AS_DOUBLE = 5
@@ -81,6 +81,7 @@ UNFIT = 13
 BAD_UNION = 14
 BAD_SIZE = 15
 FULL = 16
+BAD_TIME = 17
 
 PROBLEMS = {
     CUT_OFF: "it ends inside the datum",
@@ -99,5 +100,6 @@ PROBLEMS = {
     BAD_UNION: "a union needs one member that is not null",
     BAD_SIZE: "a fixed has another number of bytes",
     FULL: "the lists of the column overlap",
+    BAD_TIME: "a time of day is not within a day",
 }
 """Each as the end of a sentence: the value cannot be read (or written): ..."""

@@ -42,6 +42,7 @@ from headrace.serde.avro.kernel.op import (
     BAD_LENGTH,
     BAD_SYMBOL,
     BAD_TEXT,
+    BAD_TIME,
     BLOCK,
     BOOLEAN,
     BRANCH,
@@ -107,6 +108,13 @@ _HALF = np.uint64(32)
 def word(at: int, number: int) -> int:
     """Return a word of an operation."""
     return int64(load64(at + 8 * number))
+
+
+@part
+def is_outside(op: int, value: int) -> bool:
+    """Return whether an operation has a bound that a number is outside of."""
+    bound = word(op, B)
+    return bound != 0 and (value < 0 or value >= bound)
 
 
 @part
@@ -187,6 +195,8 @@ def read_values(
                 elif code <= INT_AS_DOUBLE or code == SKIP_INT:
                     if value < -_INT_END or value >= _INT_END:
                         problem = BAD_INT
+                    elif is_outside(op, value):
+                        problem = BAD_TIME
                     elif code == INT:
                         store32(to + 4 * entry, np.int32(value))
                     elif code == INT_AS_LONG:
@@ -196,7 +206,10 @@ def read_values(
                     elif code == INT_AS_DOUBLE:
                         store64(to + 8 * entry, np.float64(value).view(np.uint64))
                 elif code == LONG:
-                    store64(to + 8 * entry, np.uint64(value))
+                    if is_outside(op, value):
+                        problem = BAD_TIME
+                    else:
+                        store64(to + 8 * entry, np.uint64(value))
                 elif code == LONG_AS_FLOAT:
                     store32(to + 4 * entry, np.float32(value).view(np.int32))
                 elif code == LONG_AS_DOUBLE:
