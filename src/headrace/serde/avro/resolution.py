@@ -42,7 +42,9 @@ class Resolution:
             found = union.branches[number]
             if found.kind != writer.kind:
                 return 2
-            return int(isinstance(found, Named) and found.name != writer.name)
+            if isinstance(found, Named) and isinstance(writer, Named):
+                return int(found.name != writer.name)
+            return 0
 
         for number in sorted(range(len(union.branches)), key=distance):
             each = union.branches[number]

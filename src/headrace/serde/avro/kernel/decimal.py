@@ -46,7 +46,7 @@ def is_within(at: int, words: int, limit: int) -> bool:
                 carry = np.uint64(0)
         bound = load64(limit + 8 * number)
         if word != bound:
-            less = word < bound
+            less = bool(word < bound)
     return less
 
 

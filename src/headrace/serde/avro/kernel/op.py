@@ -7,7 +7,7 @@ What the words `A` and `B` mean is said beside each operation. A target is the p
 operation in bytes from the program's start.
 """
 
-# The words of an operation.
+# What each of the eight numbers is.
 CODE = 0
 DATA = 1  # the address of the column's entries; set when the buffers are
 VALID = 2  # the address of the column's states, one byte per entry, or 0
@@ -33,7 +33,7 @@ LONG_AS_DOUBLE = 8
 ENUM = 9  # A: the first of the reader's numbers in the tables, -1 for none; B: how many
 STRING = 10
 BYTES = 11
-DECIMAL = 12  # A: the smallest number that is too large, in the tables; B: words of the decimal
+DECIMAL = 12  # A: the smallest number too large, in the tables; B: its size in 64-bit words
 SKIP_INT = 13
 SKIP_LONG = 14
 SKIP_ENUM = 15  # B: how many symbols

@@ -88,14 +88,14 @@ from headrace.serde.avro.kernel.op import (
 )
 from headrace.serde.avro.kernel.text import is_utf8
 
-# The words of a column in the table that bad rows are cleared by.
+# How a row lies in the table that bad rows are cleared by.
 COLUMN_DATA = 0
 COLUMN_WIDTH = 1
 COLUMN_VALID = 2
 COLUMN_LEVEL = 3
 COLUMN_WORDS = 4
 
-# The words of a list on the stack.
+# How a list lies on the stack.
 ITEMS_LEFT = 0
 FIRST_ITEM = 1
 STACK_WORDS = 2
@@ -106,7 +106,7 @@ _HALF = np.uint64(32)
 
 @part
 def word(at: int, number: int) -> int:
-    """Return a word of an operation."""
+    """Return one of the numbers at an address."""
     return int64(load64(at + 8 * number))
 
 
@@ -132,9 +132,9 @@ def clear(columns: Int64s, saved: Int64s, levels: Int64s) -> None:
         for entry in range(saved[level], levels[level] + 1):
             to = columns[number, COLUMN_DATA] + entry * width
             for place in range(width):
-                store8(to + place, np.uint8(0))
+                store8(to + place, 0)
             if columns[number, COLUMN_VALID]:
-                store8(columns[number, COLUMN_VALID] + entry, np.uint8(0))
+                store8(columns[number, COLUMN_VALID] + entry, 0)
     for level in range(levels.shape[0]):
         levels[level] = saved[level]
 
@@ -184,7 +184,7 @@ def read_values(
                     if value == word(op, A):
                         next_op = program_at + word(op, B)
                     elif value == 1 - word(op, A):
-                        store8(word(op, VALID) + entry, np.uint8(1))
+                        store8(word(op, VALID) + entry, 1)
                     else:
                         problem = BAD_INDEX
                 elif code == BRANCH:
@@ -269,7 +269,7 @@ def read_values(
             elif code == JUMP:
                 next_op = program_at + word(op, A)
             elif code == SET_VALID:
-                store8(word(op, VALID) + entry, np.uint8(1))
+                store8(word(op, VALID) + entry, 1)
             elif code == BOOLEAN or code == SKIP_BOOLEAN:  # noqa: SIM109 - no tuple
                 if at >= end:
                     problem = CUT_OFF
@@ -277,7 +277,7 @@ def read_values(
                     problem = BAD_BOOLEAN
                 else:
                     if to:
-                        store8(to + entry, load8(at))
+                        store8(to + entry, int64(load8(at)))
                     at += 1
             elif code <= DOUBLE:
                 size = 8 if code == DOUBLE else 4

@@ -70,7 +70,7 @@ NULL_STATE = 0
 VALUE_STATE = 1
 UNFIT_STATE = 2
 
-# The words of a member in the tables, behind the target behind the union.
+# How a member lies in the tables, behind the target behind the union.
 MEMBER_COLUMN = 0
 MEMBER_INDEX = 1
 MEMBER_TARGET = 2
@@ -85,7 +85,7 @@ _ROOM_BYTES = 2 * _VARINT_BYTES + 8
 
 @part
 def word(at: int, number: int) -> int:
-    """Return a word of an operation."""
+    """Return one of the numbers at an address."""
     return int64(load64(at + 8 * number))
 
 
@@ -95,7 +95,7 @@ def write_decimal(to: int, at: int, size: int) -> None:
     sign = np.uint8(0xFF) if load8(at + 8 * _WORDS - 1) >= 0x80 else np.uint8(0)
     for place in range(size):
         byte = load8(at + place) if place < 8 * _WORDS else sign
-        store8(to + size - 1 - place, byte)
+        store8(to + size - 1 - place, int64(byte))
 
 
 @kernel
@@ -194,7 +194,7 @@ def write_values(
                 else:
                     at = write_varint(at, value)
             elif code == BOOLEAN:
-                store8(at, load8(data + entry))
+                store8(at, int64(load8(data + entry)))
                 at += 1
             elif code == FLOAT:
                 store32(at, load32(data + 4 * entry))
@@ -234,7 +234,7 @@ def write_values(
                 if first < 0 or past < first or past > counts[level]:
                     problem = FULL
                 elif first == past:
-                    store8(at, np.uint8(0))
+                    store8(at, 0)
                     at += 1
                     next_op = program_at + word(op, A)
                 else:
@@ -247,7 +247,7 @@ def write_values(
                 if levels[level] < stack[word(op, DEPTH)]:
                     next_op = program_at + word(op, A)
                 else:
-                    store8(at, np.uint8(0))
+                    store8(at, 0)
                     at += 1
             op = next_op
         if problem != OK:
