@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from headrace.schema.error import InvalidSchema
 from headrace.schema.parsed import ParsedSchema
 from headrace.schema.protobuf.scope import Scope
 from headrace.schema.protobuf.source import read_source
@@ -23,6 +24,8 @@ class ProtobufSchema(ParsedSchema):
         self.file = read_source(text.text)
         self.scope = Scope(self.file, resolved)
         check_file(self.file, self.scope)
+        if not self.canonical:
+            raise InvalidSchema("the schema is empty")
 
     @property
     def name(self) -> str | None:
@@ -43,6 +46,23 @@ class ProtobufSchema(ParsedSchema):
             name = f"{name}.{message.name}" if name else message.name
             types = message.types
         return name or None
+
+    def message_indexes(self, name: str) -> tuple[int, ...] | None:
+        """Return the indexes of the message with a full name, None if the file has none.
+
+        The package may be left out.
+        """
+        package = f"{self.file.package}." if self.file.package else ""
+        types = self.file.types
+        indexes = []
+        for part in name.removeprefix(package).split("."):
+            messages = [each for each in types if isinstance(each, Message)]
+            index = next((at for at, each in enumerate(messages) if each.name == part), None)
+            if index is None:
+                return None
+            indexes.append(index)
+            types = messages[index].types
+        return tuple(indexes)
 
     @cached_property
     def canonical(self) -> str:
