@@ -10,6 +10,7 @@
     column.values, column.bad_rows, column.problem(row)
     AvroColumnWriter(writer).write(rows, prefix=head)       # the same the other way round
 
+Reading returns a `ReadColumn`, writing a `WrittenColumn`.
 A schema is compiled once into a program, a table of operations; one kernel runs it for every value.
 Which Arrow type stands for which Avro type is said in `column` and `logical`, how schemas are
 resolved in `resolution`. Types that hold themselves are refused: no Arrow type does.

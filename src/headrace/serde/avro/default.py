@@ -9,28 +9,42 @@ from headrace.model.error import InvalidArgument
 from headrace.records.varint import write_varint
 from headrace.schema.avro.default import fits
 from headrace.schema.avro.tree import Array, AvroType, Enum, Fixed, Map, Record, Union
+from headrace.schema.error import InvalidSchema
+from headrace.schema.limit import MAX_DEFAULT_STEPS, WorkLimit
 
 
 def default_bytes(value: Any, avro: AvroType) -> bytes:
     """Encode a default. In a union it is of the first branch that it fits.
 
     Raises:
-        InvalidArgument: it is none of the type, which the parser lets pass for enums and fixed.
+        InvalidArgument: it is none of the type, which the parser lets pass for enums and fixed,
+            or too large.
     """
+    limit = WorkLimit(MAX_DEFAULT_STEPS, "a default of the Avro schema is too large: shorten it")
+    try:
+        return _encoded(value, avro, limit)
+    except InvalidSchema as error:
+        raise InvalidArgument(str(error)) from None
+
+
+def _encoded(value: Any, avro: AvroType, limit: WorkLimit) -> bytes:
+    limit.spend(1)
     match avro:
         case Record():
             return b"".join(
-                default_bytes(value.get(each.name, each.default), each.type) for each in avro.fields
+                _encoded(value.get(each.name, each.default), each.type, limit)
+                for each in avro.fields
             )
         case Array():
-            items = b"".join(default_bytes(each, avro.items) for each in value)
+            items = b"".join(_encoded(each, avro.items, limit) for each in value)
             return _block(len(value), items)
         case Map():
-            pairs = (_text(key) + default_bytes(each, avro.values) for key, each in value.items())
+            pairs = (_text(key) + _encoded(each, avro.values, limit) for key, each in value.items())
             return _block(len(value), b"".join(pairs))
         case Union():
-            number = next(number for number, each in enumerate(avro.branches) if fits(value, each))
-            return write_varint(number) + default_bytes(value, avro.branches[number])
+            branches = enumerate(avro.branches)
+            number = next(number for number, each in branches if fits(value, each, limit))
+            return write_varint(number) + _encoded(value, avro.branches[number], limit)
         case Enum():
             if value not in avro.symbols:
                 raise InvalidArgument(

@@ -323,3 +323,11 @@ def test_the_default_of_an_enum_must_be_one_of_its_symbols() -> None:
 
     with pytest.raises(InvalidArgument, match="'C' is no symbol"):
         AvroColumnReader(schema(record()), schema(reader))
+
+
+def test_a_default_that_is_too_large_is_refused() -> None:
+    wide = record(*[field(f"f{number}", "int", default=1) for number in range(100)], name="W")
+    reader = record(field("w", {"type": "array", "items": wide}, default=[{}] * 5_000))
+
+    with pytest.raises(InvalidArgument, match="too large: shorten it"):
+        AvroColumnReader(schema(record()), schema(reader))
