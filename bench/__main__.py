@@ -18,6 +18,7 @@ from bench.row import Row
 
 SUITES = (
     "records",
+    "avro",
     "log",
     "compaction",
     "wire",
@@ -42,6 +43,7 @@ LIBRARIES = (
     "confluent-kafka",
     "cramjam",
     "crc32c",
+    "fastavro",
     "kio",
     "moto",
     "numba",

@@ -153,6 +153,31 @@ def test_values_are_decoded_on_request(feed: TopicFeed, load: Load) -> None:
     ]
 
 
+def test_avro_values_are_columns_of_spark(feed: TopicFeed, load: Load) -> None:
+    fields = [
+        {"name": "page", "type": "string"},
+        {"name": "ms", "type": ["null", "int"]},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "counts", "type": {"type": "map", "values": "long"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ]
+    schema = json.dumps({"type": "record", "name": "Click", "fields": fields})
+    full = b"\x04/a\x02\x0a\x04\x02x\x02y\x00\x02\x02n\x06\x00\xd0\x0f"
+    feed.write(full, b"broken", b"\x04/b\x00\x00\x00\x00")
+
+    rows = load(valueFormat="avro", valueSchema=schema).orderBy("offset")
+    found = rows.selectExpr("value.*", "unix_millis(value.at) AS millis").drop("at").collect()
+
+    assert rows.schema["value"].dataType.simpleString() == (
+        "struct<page:string,ms:int,tags:array<string>,counts:map<string,bigint>,at:timestamp>"
+    )
+    assert [tuple(row) for row in found] == [
+        ("/a", 5, ["x", "y"], {"n": 3}, 1000),
+        (None, None, None, None, None),
+        ("/b", None, [], {}, 0),
+    ]
+
+
 def test_fail_fast_fails_the_query(feed: TopicFeed, load: Load) -> None:
     feed.write(b"broken")
 

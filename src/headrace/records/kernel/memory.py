@@ -172,6 +172,7 @@ prefetch: Callable[[int], None] = _intrinsic(_prefetch)
 """Ask for the cache line at an address that will be read soon. Any address will do."""
 
 store8: Callable[[int, int], None] = _intrinsic(_store(8, types.uint8))
+store32: Callable[[int, Any], None] = _intrinsic(_store(32, types.int32))
 store64: Callable[[int, np.uint64], None] = _intrinsic(_store(64, types.uint64))
 
 copy32: Callable[[int, int], None] = _intrinsic(_copy32)

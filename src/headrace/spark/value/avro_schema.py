@@ -1,10 +1,16 @@
 """Converts Avro schemas to Spark's types."""
 
-import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from headrace.model.error import ConfigError
+from headrace.model.error import ConfigError, InvalidArgument
+from headrace.schema.avro.parsed import AvroSchema
+from headrace.schema.avro.tree import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
+from headrace.schema.error import InvalidSchema
+from headrace.schema.parse import parse
+from headrace.schema.schema import SchemaText, SchemaType
+from headrace.serde.avro.logical import decimal_type
+from headrace.serde.avro.nesting import Nesting
 
 _PRIMITIVES: Final[Mapping[str, str]] = {
     "boolean": "BOOLEAN",
@@ -13,17 +19,14 @@ _PRIMITIVES: Final[Mapping[str, str]] = {
     "float": "FLOAT",
     "double": "DOUBLE",
     "bytes": "BINARY",
-    "fixed": "BINARY",
     "string": "STRING",
-    "enum": "STRING",
 }
-_LOGICAL: Final[Mapping[str, str]] = {
-    "date": "DATE",
-    "timestamp-millis": "TIMESTAMP_LTZ",
-    "timestamp-micros": "TIMESTAMP_LTZ",
-    "local-timestamp-millis": "TIMESTAMP_NTZ",
-    "local-timestamp-micros": "TIMESTAMP_NTZ",
-    "uuid": "STRING",
+_LOGICAL: Final[Mapping[tuple[str, str], str]] = {
+    ("int", "date"): "DATE",
+    ("long", "timestamp-millis"): "TIMESTAMP_LTZ",
+    ("long", "timestamp-micros"): "TIMESTAMP_LTZ",
+    ("long", "local-timestamp-millis"): "TIMESTAMP_NTZ",
+    ("long", "local-timestamp-micros"): "TIMESTAMP_NTZ",
 }
 
 
@@ -36,50 +39,60 @@ def avro_ddl(schema: str) -> str:
     Raises:
         ConfigError: the text is no Avro schema, or it has a type that Spark lacks.
     """
-    from fastavro.schema import expand_schema
+    root = parse_avro(schema).root
+    try:
+        Nesting(root)
+    except InvalidArgument as error:
+        raise ConfigError(f"option valueSchema: {error}") from error
+    return _ddl(root)
 
-    return _ddl(expand_schema(parse_avro(schema)))
 
-
-def parse_avro(schema: str) -> Any:
-    """Parse an Avro schema in JSON, for fastavro.
+def parse_avro(schema: str) -> AvroSchema:
+    """Parse an Avro schema in JSON.
 
     Raises:
-        ConfigError: the text is no Avro schema, or fastavro is not installed.
+        ConfigError: the text is no Avro schema.
     """
     try:
-        from fastavro import parse_schema
-        from fastavro.schema import SchemaParseException, UnknownType
-    except ImportError:
-        raise ConfigError("valueFormat avro needs fastavro: pip install fastavro") from None
-    try:
-        return parse_schema(json.loads(schema))
-    except (ValueError, TypeError, KeyError, SchemaParseException, UnknownType) as error:
+        parsed = parse(SchemaText(SchemaType.AVRO, schema))
+    except InvalidSchema as error:
         raise ConfigError(f"option valueSchema is no Avro schema in JSON: {error}") from error
+    assert isinstance(parsed, AvroSchema)
+    return parsed
 
 
-def _ddl(schema: Any) -> str:
-    if isinstance(schema, list):
-        others = [each for each in schema if each != "null"]
-        if len(others) != 1:
-            raise ConfigError(f"option valueSchema has a union of several types: {schema}")
-        return _ddl(others[0])
-    kind = schema if isinstance(schema, str) else schema["type"]
-    if isinstance(kind, dict | list):
-        return _ddl(kind)
-    if kind in ("record", "error"):
-        fields = (f"{_quoted(each['name'])}: {_ddl(each['type'])}" for each in schema["fields"])
-        return f"STRUCT<{', '.join(fields)}>"
-    if kind == "array":
-        return f"ARRAY<{_ddl(schema['items'])}>"
-    logical = None if isinstance(schema, str) else schema.get("logicalType")
-    if logical == "decimal":
-        return f"DECIMAL({schema['precision']}, {schema.get('scale', 0)})"
-    found = _LOGICAL.get(logical) if logical else None
+def _ddl(avro: AvroType) -> str:
+    match avro:
+        case Union():
+            others = [each for each in avro.branches if each.kind != "null"]
+            if len(others) != 1:
+                kinds = ", ".join(each.kind for each in avro.branches)
+                raise ConfigError(f"option valueSchema has a union of several types: {kinds}")
+            return _ddl(others[0])
+        case Record():
+            fields = (f"{_quoted(each.name)}: {_ddl(each.type)}" for each in avro.fields)
+            return f"STRUCT<{', '.join(fields)}>"
+        case Array():
+            return f"ARRAY<{_ddl(avro.items)}>"
+        case Map():
+            return f"MAP<STRING, {_ddl(avro.values)}>"
+        case Enum():
+            return "STRING"
+        case Fixed() | Primitive():
+            return _value_ddl(avro)
+
+
+def _value_ddl(avro: Fixed | Primitive) -> str:
+    decimal = decimal_type(avro)
+    if decimal is not None:
+        return f"DECIMAL({decimal.precision}, {decimal.scale})"
+    if isinstance(avro, Fixed):
+        return "BINARY"
+    logical = avro.props.get("logicalType")
+    found = _LOGICAL.get((avro.kind, logical)) if isinstance(logical, str) else None
+    found = found or _PRIMITIVES.get(avro.kind)
     if found is None:
-        found = _PRIMITIVES.get(kind)
-    if found is None:
-        raise ConfigError(f"option valueSchema has a type that cannot be read here: {kind}")
+        raise ConfigError(f"option valueSchema has a type that cannot be read here: {avro.kind}")
     return found
 
 

@@ -1,7 +1,8 @@
 """Decodes the bytes of values into columns.
 
 Rule 1: a whole column is decoded in one step. Only when that step fails is the column cut in halves
-until the bad values are found, so that good data never pays for it.
+until the bad values are found, so that good data never pays for it. A decoder that finds bad values
+on its way, as Avro's does, returns them as null.
 Rule 2: a value that cannot be decoded is null (PERMISSIVE) or fails the read (FAILFAST). A row
 never holds a part of such a value.
 Rule 3: a null value, a tombstone, is null in every mode.
@@ -53,7 +54,7 @@ def _column_decoder(value_format: ValueFormat) -> ColumnDecoder:
     from headrace.spark.value.avro import AvroDecoder
 
     assert value_format.schema is not None
-    return AvroDecoder(value_format.schema)
+    return AvroDecoder(value_format.schema, bad_as_null=not value_format.fail_fast)
 
 
 class _Decoding:

@@ -162,6 +162,48 @@ def test_avro_values_have_their_schemas_fields() -> None:
     ]
 
 
+def test_avro_has_maps_times_and_decimals() -> None:
+    fields = [
+        {"name": "counts", "type": {"type": "map", "values": "int"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "wait", "type": {"type": "int", "logicalType": "time-millis"}},
+        {
+            "name": "price",
+            "type": {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+        },
+        {"name": "raw", "type": {"type": "fixed", "name": "F", "size": 1}},
+    ]
+    schema = json.dumps({"type": "record", "name": "R", "fields": fields})
+    value_format = ValueFormat.of("avro", schema, "PERMISSIVE")
+    kind = pa.struct(
+        [
+            ("counts", pa.map_(pa.string(), pa.int32())),
+            ("at", pa.timestamp("us", "UTC")),
+            ("wait", pa.int32()),
+            ("price", pa.decimal128(4, 2)),
+            ("raw", pa.binary()),
+        ]
+    )
+    decode = value_decoder(value_format, kind)
+    assert decode is not None
+
+    good = b"\x02\x02a\x04\x00\x02\x06\x02\x7bx"
+    # Milliseconds that are too many for microseconds.
+    late = b"\x00" + b"\xfe" + b"\xff" * 8 + b"\x01\x06\x02\x7bx"
+    found = decode(pa.array([good, late, good]))
+
+    assert value_format.ddl() == (
+        "STRUCT<`counts`: MAP<STRING, INT>, `at`: TIMESTAMP_LTZ, `wait`: INT, "
+        "`price`: DECIMAL(4, 2), `raw`: BINARY>"
+    )
+    assert found.type == kind
+    first = found[0].as_py()
+    assert first["counts"] == [("a", 2)]
+    assert (first["at"].microsecond, first["wait"]) == (1000, 3)
+    assert (first["price"], first["raw"]) == (Decimal("1.23"), b"x")
+    assert found.is_valid().to_pylist() == [True, False, True]
+
+
 @pytest.mark.parametrize("bad", [b"", b"\x02", b"\xff" * 20, avro("a", 5) + b"x"])
 def test_bad_avro_is_null(bad: bytes) -> None:
     assert decoded("avro", [avro("a", 5), bad]) == [{"page": "a", "ms": 5}, None]
@@ -205,6 +247,7 @@ def test_the_column_has_the_type_of_the_schema() -> None:
         ("avro", "a INT", "no Avro schema"),
         ("avro", '{"type":"record"}', "no Avro schema"),
         ("avro", '["int","string"]', "union"),
+        ("avro", '{"type":"record","name":"R","fields":[{"name":"a","type":"R"}]}', "holds itself"),
         ("json", '{"type":"struct"}', "no schema in JSON"),
     ],
 )
