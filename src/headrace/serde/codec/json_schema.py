@@ -27,7 +27,7 @@ class JsonSchemaCodec(Codec):
             problem = self._validator.problem(value)
         except Unencodable:
             raise
-        except Exception as error:  # a schema's patterns and references raise when they are used
+        except Exception as error:  # noqa: BLE001 - references raise when they are used
             raise Unencodable(f"the schema cannot be applied: {brief(error)}") from None
         if problem is not None:
             raise Unencodable(
