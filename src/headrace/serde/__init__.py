@@ -10,7 +10,7 @@ How it is used::
     settings = RegistryClientSettings.of({"schema.registry.url": "http://127.0.0.1:8081"})
     with RegistryClient(settings) as registry:
         found = Deserializer(registry).decode(value, headers)       # Undecodable, RegistryError
-        found.value, found.schema.id, found.schema.type             # plain Python, fit for JSON
+        found.value, found.schema.id, found.schema.type             # Python objects; as_json=True: JSON
 
         serializer = Serializer(registry)
         schema = serializer.latest("clicks-value")                  # or .registered(subject, text)

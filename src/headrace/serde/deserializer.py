@@ -8,7 +8,7 @@ from typing import Any, Final
 from headrace.schema.parsed import ParsedSchema
 from headrace.schema.schema import SchemaType
 from headrace.serde.codec.codec import Codec
-from headrace.serde.codec.schema_codec import codec_of
+from headrace.serde.codec.codec_factory import codec_of
 from headrace.serde.error import Undecodable
 from headrace.serde.registered_schema import RegisteredSchema
 from headrace.serde.registry_client import RegistryClient

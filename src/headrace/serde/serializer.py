@@ -8,7 +8,7 @@ from typing import Any, Final
 from headrace.schema.parsed import ParsedSchema
 from headrace.schema.schema import SchemaText, SchemaType
 from headrace.serde.codec.codec import Codec
-from headrace.serde.codec.schema_codec import codec_of
+from headrace.serde.codec.codec_factory import codec_of
 from headrace.serde.registered_schema import RegisteredSchema
 from headrace.serde.registry_client import RegistryClient
 from headrace.serde.wire_format import id_head, write_indexes
@@ -49,7 +49,7 @@ class Serializer:
             _shrink(self._latest)
         return found
 
-    def registered(self, subject: str, text: SchemaText) -> RegisteredSchema:
+    def register(self, subject: str, text: SchemaText) -> RegisteredSchema:
         """Register a schema, unless it is there, and return it.
 
         Raises:

@@ -41,7 +41,7 @@ class SubjectLookup:
         """Return the lookup of a broker's settings, which have `confluent.schema.registry.url`.
 
         Raises:
-            ConfigError: a URL that is none, or a login without its source.
+            ConfigError: an invalid URL, or a login without its source.
         """
         user = settings["confluent.basic.auth.user.info"]
         from_user_info = settings["confluent.basic.auth.credentials.source"] == "USER_INFO"

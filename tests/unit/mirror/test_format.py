@@ -6,8 +6,8 @@ import pytest
 
 from headrace.mirror.format.checkpoint import Checkpoint
 from headrace.mirror.format.heartbeat import Heartbeat
+from headrace.mirror.format.kafka_struct import MalformedRecord
 from headrace.mirror.format.offset_sync import OffsetSync
-from headrace.mirror.format.struct_text import MalformedRecord
 from headrace.model.ids import TopicPartition
 
 PLACE = TopicPartition("t", 3)

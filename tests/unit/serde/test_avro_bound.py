@@ -10,7 +10,7 @@ import pytest
 from headrace.schema.parse import parse
 from headrace.schema.schema import SchemaText, SchemaType
 from headrace.serde.codec.codec import Codec
-from headrace.serde.codec.schema_codec import codec_of
+from headrace.serde.codec.codec_factory import codec_of
 from headrace.serde.error import Undecodable
 
 LIST = {

@@ -63,7 +63,7 @@ Examples:
 
   headrace schema create orders-value --schema order.proto --references user.proto:users-value:1
 
-  jq .schema answer.json | headrace schema create users-value --schema - --type json
+  jq -r .schema answer.json | headrace schema create users-value --schema - --type json
 """)
 )
 def create(

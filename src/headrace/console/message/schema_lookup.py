@@ -16,7 +16,7 @@ from typing import Any, Final, TypeGuard
 
 from headrace.schema.schema import SchemaType
 from headrace.serde.codec.codec import Codec
-from headrace.serde.codec.schema_codec import codec_of
+from headrace.serde.codec.codec_factory import codec_of
 from headrace.serde.deserializer import payload_of
 from headrace.serde.error import RegistryError, RegistryUnreachable
 from headrace.serde.registered_schema import RegisteredSchema

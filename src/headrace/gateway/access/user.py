@@ -61,7 +61,7 @@ class Users:
         return found if found is not None and found.digest == user.digest else None
 
     def authenticate(self, authorization: str) -> User | None:
-        """Return the user of an Authorization header, Basic or Bearer; None if it is of none."""
+        """Return the user of an Authorization header, Basic or Bearer; None if no user matches."""
         scheme, _, text = authorization.partition(" ")
         if len(text) > _MOST_LETTERS:
             return None

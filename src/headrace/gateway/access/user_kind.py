@@ -12,7 +12,7 @@ class UserKind:
         service: the gateway, as events in its log begin.
         verbs: the rights that its users may have.
         everything: the options with which a user may do everything.
-        qualify: returns the prefix with which names are compared, of one as it is written.
+        qualify: turns a prefix as the user writes it (`.europe:`) into one of full names.
     """
 
     service: str

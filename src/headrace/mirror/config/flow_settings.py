@@ -42,8 +42,8 @@ FLOW_CONFIG: Final = ConfigTable.of(
         _text(
             "topics.exclude", r"mm2.*\.internal,.*\.replica,__.*", "Of these, which not to copy."
         ),
-        _text("groups", ".*", "The groups whose offsets follow."),
-        _text("groups.exclude", "console-consumer-.*,connect-.*,__.*", "Of these, which do not."),
+        _text("groups", ".*", "The groups whose offsets are synced."),
+        _text("groups.exclude", "console-consumer-.*,connect-.*,__.*", "Of these, which are not."),
         _text(
             "replication.policy.class",
             "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
@@ -55,19 +55,19 @@ FLOW_CONFIG: Final = ConfigTable.of(
         _number("refresh.topics.interval.seconds", 600, "How often to look for new topics."),
         _flag("refresh.groups.enabled", True, "Whether to look for new groups."),
         _number("refresh.groups.interval.seconds", 600, "How often to look for new groups."),
-        _flag("sync.topic.configs.enabled", True, "Whether configurations of topics follow."),
-        _number("sync.topic.configs.interval.seconds", 600, "How often configurations follow."),
-        _flag("sync.topic.acls.enabled", True, "Whether ACLs of topics follow."),
-        _number("sync.topic.acls.interval.seconds", 600, "How often ACLs follow."),
+        _flag("sync.topic.configs.enabled", True, "Whether configurations of topics are synced."),
+        _number("sync.topic.configs.interval.seconds", 600, "How often configurations are synced."),
+        _flag("sync.topic.acls.enabled", True, "Whether ACLs of topics are synced."),
+        _number("sync.topic.acls.interval.seconds", 600, "How often ACLs are synced."),
         _flag("emit.heartbeats.enabled", True, "Whether to write heartbeats."),
         _number("emit.heartbeats.interval.seconds", 1, "How often to write heartbeats."),
         _flag("emit.checkpoints.enabled", True, "Whether to write checkpoints of groups."),
         _number("emit.checkpoints.interval.seconds", 60, "How often to write checkpoints."),
         _flag("sync.group.offsets.enabled", False, "Whether to commit groups' offsets, too."),
         _number("sync.group.offsets.interval.seconds", 60, "How often to commit them."),
-        _flag("emit.offset-syncs.enabled", True, "Whether to write pairs of offsets."),
-        _number("offset.lag.max", 100, "After how many records the next pair is due.", 0),
-        _text("offset-syncs.topic.location", "source", "The cluster of the pairs' topic."),
+        _flag("emit.offset-syncs.enabled", True, "Whether to write offset syncs."),
+        _number("offset.lag.max", 100, "After how many records the next offset sync is due.", 0),
+        _text("offset-syncs.topic.location", "source", "The cluster of the offset syncs' topic."),
     ],
 )
 
@@ -90,7 +90,7 @@ class FlowSettings:
 
     @property
     def syncs_at_source(self) -> bool:
-        """Whether the pairs of offsets are written to the source's cluster."""
+        """Whether offset syncs are written to the source's cluster."""
         return self.values["offset-syncs.topic.location"] == "source"
 
     def seconds(self, task: str) -> int | None:

@@ -101,8 +101,7 @@ class _Sorter:
         elif _CONNECT.fullmatch(name):
             self.ignored.append(name)
         else:
-            FLOW_CONFIG[name]
-            self._all_flows[name] = text
+            self._all_flows[FLOW_CONFIG[name].name] = text
 
     def _add_to_flow(self, source: str, target: str, key: str, name: str, text: str) -> None:
         for alias in (source, target):
@@ -115,8 +114,8 @@ class _Sorter:
         if _CONNECT.fullmatch(key):
             self.ignored.append(name)
             return
-        FLOW_CONFIG[key]
-        self._flows.setdefault((source, target), {})[key] = text
+        flow = self._flows.setdefault((source, target), {})
+        flow[FLOW_CONFIG[key].name] = text
 
     def _add_to_cluster(self, alias: str, key: str, name: str, text: str) -> None:
         role, _, rest = key.partition(".")

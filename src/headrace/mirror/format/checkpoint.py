@@ -3,7 +3,7 @@
 import struct
 from dataclasses import dataclass
 
-from headrace.mirror.format.struct_text import MalformedRecord, StructReader, text_bytes
+from headrace.mirror.format.kafka_struct import MalformedRecord, StructReader, text_bytes
 from headrace.model.ids import TopicPartition
 
 _VERSION = 0
@@ -26,7 +26,11 @@ class Checkpoint:
 
     @classmethod
     def read(cls, key: bytes | None, value: bytes | None) -> "Checkpoint":
-        """Raise MalformedRecord if it is none, or of a later version."""
+        """Read a record.
+
+        Raises:
+            MalformedRecord: the bytes have another format, or a later version of it.
+        """
         names, fields = StructReader(key), StructReader(value)
         group = names.text()
         partition = TopicPartition(names.text(), names.int32())

@@ -3,7 +3,7 @@
 import struct
 from dataclasses import dataclass
 
-from headrace.mirror.format.struct_text import MalformedRecord, StructReader, text_bytes
+from headrace.mirror.format.kafka_struct import MalformedRecord, StructReader, text_bytes
 
 _VERSION = 0
 
@@ -22,7 +22,11 @@ class Heartbeat:
 
     @classmethod
     def read(cls, key: bytes | None, value: bytes | None) -> "Heartbeat":
-        """Raise MalformedRecord if it is none, or of a later version."""
+        """Read a record.
+
+        Raises:
+            MalformedRecord: the bytes have another format, or a later version of it.
+        """
         names, fields = StructReader(key), StructReader(value)
         source, target = names.text(), names.text()
         version = fields.int16()

@@ -3,7 +3,7 @@
 import struct
 from dataclasses import dataclass
 
-from headrace.mirror.format.struct_text import StructReader, text_bytes
+from headrace.mirror.format.kafka_struct import StructReader, text_bytes
 from headrace.model.ids import TopicPartition
 
 
@@ -21,7 +21,11 @@ class OffsetSync:
 
     @classmethod
     def read(cls, key: bytes | None, value: bytes | None) -> "OffsetSync":
-        """Raise MalformedRecord if it is none."""
+        """Read a record.
+
+        Raises:
+            MalformedRecord: the bytes have another format, or a later version of it.
+        """
         names, offsets = StructReader(key), StructReader(value)
         partition = TopicPartition(names.text(), names.int32())
         return cls(partition, offsets.int64(), offsets.int64())

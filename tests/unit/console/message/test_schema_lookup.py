@@ -13,7 +13,7 @@ from headrace.console.message.schema_lookup import NoSchema, Patience, SchemaLoo
 from headrace.model.error import InvalidArgument
 from headrace.schema.parse import parse
 from headrace.schema.schema import SchemaText, SchemaType
-from headrace.serde.codec.schema_codec import codec_of
+from headrace.serde.codec.codec_factory import codec_of
 from headrace.serde.error import RegistryError, RegistryUnreachable
 from headrace.serde.registered_schema import RegisteredSchema
 from headrace.serde.registry_client import RegistryClient
