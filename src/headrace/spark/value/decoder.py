@@ -8,13 +8,16 @@ Rule 3: a null value, a tombstone, is null in every mode.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import pyarrow as pa
 
 from headrace.model.error import ConfigError
 from headrace.spark.value.error import BadValue, Undecodable
 from headrace.spark.value.format import ValueFormat
+
+if TYPE_CHECKING:
+    from headrace.spark.value.registry.option import RegistryFormat
 
 _SHOWN_BYTES: Final = 80
 
@@ -34,9 +37,21 @@ def value_decoder(
     """
     if value_format.name == "raw":
         return None
+    if value_format.registry is not None:
+        return registry_decoder(value_format.registry, kind, fail_fast=value_format.fail_fast)
     if value_format.name in ("json", "csv"):
         _check_type(value_format.name, kind)
-    return _Decoding(_column_decoder(value_format), kind, value_format)
+    decode = _column_decoder(value_format)
+    return ColumnDecoding(decode, kind, value_format.name, fail_fast=value_format.fail_fast)
+
+
+def registry_decoder(
+    options: "RegistryFormat", kind: pa.DataType, *, fail_fast: bool
+) -> Callable[[pa.Array], pa.Array]:
+    """Return a function that decodes a column of values that name their schemas."""
+    from headrace.spark.value.registry.decoder import RegistryDecoding
+
+    return RegistryDecoding(options, kind, fail_fast=fail_fast)
 
 
 def _column_decoder(value_format: ValueFormat) -> ColumnDecoder:
@@ -56,13 +71,21 @@ def _column_decoder(value_format: ValueFormat) -> ColumnDecoder:
     return AvroDecoder(value_format.schema)
 
 
-class _Decoding:
-    """Decodes columns and handles nulls and bad values."""
+class ColumnDecoding:
+    """Decodes columns and handles nulls and bad values.
 
-    def __init__(self, decode: ColumnDecoder, kind: pa.DataType, value_format: ValueFormat) -> None:
+    Args:
+        name: of the format, for errors.
+        fail_fast: whether a bad value fails the read.
+    """
+
+    def __init__(
+        self, decode: ColumnDecoder, kind: pa.DataType, name: str, *, fail_fast: bool
+    ) -> None:
         self._decode = decode
         self._kind = kind
-        self._format = value_format
+        self._name = name
+        self._fail_fast = fail_fast
 
     def __call__(self, values: pa.Array) -> pa.Array:
         if values.null_count == 0:
@@ -87,13 +110,18 @@ class _Decoding:
         return pa.concat_arrays(halves)
 
     def _bad(self, values: pa.Array, error: Undecodable) -> pa.Array:
-        if self._format.fail_fast:
-            shown = bytes(values[0].as_py()[:_SHOWN_BYTES])
-            raise BadValue(
-                f"the value {shown!r} is no {self._format.name} of the type {self._kind}: {error}; "
-                "to read such values as null, set the option valueMode to PERMISSIVE"
-            ) from error
+        if self._fail_fast:
+            self.refuse(values, self._name, self._kind, error)
         return pa.nulls(1, self._kind)
+
+    @staticmethod
+    def refuse(values: pa.Array, name: str, kind: pa.DataType, error: Undecodable) -> NoReturn:
+        """Raise the error for the first of some bad values."""
+        shown = bytes(values[0].as_py()[:_SHOWN_BYTES])
+        raise BadValue(
+            f"the value {shown!r} is no {name} of the type {kind}: {error}; "
+            "to read such values as null, set the option valueMode to PERMISSIVE"
+        ) from error
 
 
 def _decode_strings(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -8,6 +8,7 @@ from headrace.flow.error import FlowError
 from headrace.flow.sql.catalog import Catalog, StreamDefinition, stream_of
 from headrace.flow.sql.error import SqlError
 from headrace.flow.sql.parser import parse
+from headrace.flow.sql.registry_stream import value_options
 from headrace.flow.sql.statement import CreateStatement
 
 
@@ -62,6 +63,23 @@ def test_a_topic_has_the_name_of_its_stream_by_default() -> None:
         ("CREATE STREAM v (a INT) WITH (format = 'string')", "one column of type STR", "'string'"),
         ("CREATE STREAM v (a INT) WITH (format = 'avro')", "needs the option schema", "CREATE"),
         ("CREATE TABLE v (a INT)", "a table needs WITH", "CREATE"),
+        ("CREATE STREAM v WITH (format = 'protobuf', schema.registry = 'x')", "is no URL", "'x'"),
+        (
+            "CREATE STREAM v WITH (format = 'csv', schema.registry = 'http://r')",
+            "the format is one of avro, protobuf, json",
+            "'csv'",
+        ),
+        (
+            "CREATE STREAM v (a INT) WITH (format = 'protobuf')",
+            "needs the option schema.registry",
+            "'protobuf'",
+        ),
+        ("CREATE STREAM v (a INT) WITH (subject = 's')", "needs the option schema.registry", "'s'"),
+        (
+            "CREATE STREAM v (a INT) WITH (schema.registry.ulr = 'http://r')",
+            "did you mean schema.registry.url",
+            "'http://r'",
+        ),
     ],
 )
 def test_a_wrong_declaration_is_shown_in_its_line(script: str, why: str, place: str) -> None:
@@ -69,6 +87,25 @@ def test_a_wrong_declaration_is_shown_in_its_line(script: str, why: str, place: 
         declared(script)
 
     assert raised.value.column == script.index(place) + 1
+
+
+def test_a_stream_with_a_registry_may_leave_its_columns_to_it(tmp_path: Path) -> None:
+    stream = declared(
+        "CREATE STREAM v WITH (format = 'avro', schema.registry = 'http://me:hidden@r',"
+        " subject = 's')"
+    )
+    catalog = Catalog(tmp_path / "streams.json")
+    catalog.put(stream)
+
+    assert stream.columns == ()
+    assert stream.registry == (("schema.registry.url", "http://me:hidden@r"),)
+    assert "hidden" not in repr(stream)
+    assert value_options(stream) == {
+        "valueformat": "avro",
+        "valuesubject": "s",
+        "schema.registry.url": "http://me:hidden@r",
+    }
+    assert list(Catalog(tmp_path / "streams.json")) == [stream]
 
 
 def test_names_are_found_in_any_case_and_the_nearest_is_suggested() -> None:

@@ -1,0 +1,73 @@
+"""Columns of Avro values, row by row with fastavro."""
+
+import io
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.serde.error import Undecodable, Unencodable
+from headrace.serde.registered_schema import RegisteredSchema
+from headrace.spark.value.registry.avro_schema import fast_schema
+from headrace.spark.value.registry.plain_row import plain_rows
+
+
+class AvroReader:
+    """Reads values of one writer's schema and resolves them to the reader's."""
+
+    def __init__(self, writer: RegisteredSchema, reader: RegisteredSchema) -> None:
+        self._writer = fast_schema(writer.parsed)
+        same = writer.parsed.canonical == reader.parsed.canonical
+        self._reader: Any = None if same else fast_schema(reader.parsed)
+
+    def __call__(self, payloads: pa.Array, kind: pa.DataType) -> pa.Array:
+        from fastavro import schemaless_reader
+
+        found = []
+        for payload in payloads.to_pylist():
+            source = io.BytesIO(payload)
+            try:
+                found.append(schemaless_reader(source, self._writer, self._reader))
+            except Exception as error:  # bad bytes make its C code raise any exception
+                raise Undecodable(f"{type(error).__name__}: {error}") from error
+            if source.tell() != len(payload):
+                raise Undecodable("bytes follow the Avro value")
+        return column_of(found, kind)
+
+
+class AvroWriter:
+    """Writes rows as values of one schema."""
+
+    def __init__(self, schema: RegisteredSchema) -> None:
+        self._schema = fast_schema(schema.parsed)
+        self._name = schema.subject or f"schema {schema.id}"
+
+    def __call__(self, values: pa.Array) -> pa.Array:
+        from fastavro import schemaless_writer
+
+        found: list[bytes | None] = []
+        for value in plain_rows(values):
+            if value is None:
+                found.append(None)
+                continue
+            target = io.BytesIO()
+            try:
+                schemaless_writer(target, self._schema, value, strict_allow_default=True)
+            except Exception as error:  # values that do not fit make it raise any exception
+                raise Unencodable(
+                    f"a row does not fit the Avro schema of {self._name}: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+            found.append(target.getvalue())
+        return pa.array(found, pa.binary())
+
+
+def column_of(rows: list[Any], kind: pa.DataType) -> pa.Array:
+    """Return Python objects as a column.
+
+    Raises:
+        Undecodable: one does not fit.
+    """
+    try:
+        return pa.array(rows, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as error:
+        raise Undecodable(str(error)) from error
