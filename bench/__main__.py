@@ -33,6 +33,7 @@ SUITES = (
     "ingest",
     "console",
     "kinesis",
+    "rest",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 LIBRARIES = (

@@ -12,9 +12,14 @@ from headrace.gateway.rest.router import Router
 
 
 class RestClient:
-    """One connection to a proxy."""
+    """One connection to a proxy.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        headers: sent with each request, such as a login.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
+        self._headers = {} if headers is None else dict(headers)
         self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
         _, text = self.raw("GET", "/openapi.json")
         self._document = json.loads(text)
@@ -32,7 +37,9 @@ class RestClient:
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:
         """Send bytes; return the status and the bytes of the response."""
-        named = {"Content-Type": "application/json"} if body else {}
+        named = dict(self._headers)
+        if body:
+            named["Content-Type"] = "application/json"
         try:
             # A proxy that refuses a body answers and closes before it has all of it.
             with suppress(BrokenPipeError, ConnectionResetError):
@@ -84,6 +91,20 @@ class RestClient:
     def _check(self, answer: Any, expected: Mapping[str, Any]) -> None:
         for content in expected.get("content", {}).values():
             self._match(answer, content["schema"], "response")
+
+    def check(self, operation: Mapping[str, Any], status: int, text: bytes) -> None:
+        """Hold a response to the statuses and schemas of an operation of the document."""
+        assert str(status) in operation["responses"], (status, text[:500])
+        found = operation["responses"][str(status)]
+        if status < 300 and not found.get("content"):
+            return
+        for line in text.splitlines() if b"}\r\n{" in text else [text]:
+            self._check(json.loads(line), found)
+
+    @property
+    def document(self) -> Any:
+        """The OpenAPI document that the proxy serves."""
+        return self._document
 
     def _match(self, value: Any, schema: Mapping[str, Any], where: str) -> None:
         """Hold a value to a schema, as far as the document uses them."""

@@ -18,7 +18,8 @@ from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.client.write.writer import Writer
-from headrace.gateway.registry.access.user import add_user
+from headrace.gateway.access.user import add_user
+from headrace.gateway.registry.access.subject_users import SUBJECT_USERS
 from headrace.gateway.registry.body import MOST_BODY_BYTES
 from headrace.gateway.registry.server import RegistryServer
 from headrace.gateway.registry.settings import RegistrySettings
@@ -138,8 +139,8 @@ def test_a_body_over_the_limit_is_not_read(registry: RegistryServer) -> None:
 
 def test_users_see_and_change_what_they_may(broker: BrokerProcess, tmp_path: Path) -> None:
     users = tmp_path / "users"
-    ann = add_user(users, "ann", ["write:orders-*"])
-    root = add_user(users, "root", ["write:*"])
+    ann = add_user(users, SUBJECT_USERS, "ann", ["write:orders-*"])
+    root = add_user(users, SUBJECT_USERS, "root", ["write:*"])
     basic = {"Authorization": "Basic " + base64.b64encode(f"ann:{ann}".encode()).decode()}
     bearer = {"Authorization": f"Bearer {root}"}
     with RegistryServer(settings(broker, users=users)) as server:
@@ -162,7 +163,7 @@ def test_a_follower_sends_secrets_to_peers_only(
     broker: BrokerProcess, tmp_path: Path, trusted: bool
 ) -> None:
     users = tmp_path / "users"
-    bearer = {"Authorization": f"Bearer {add_user(users, 'ann', ['write:*'])}"}
+    bearer = {"Authorization": f"Bearer {add_user(users, SUBJECT_USERS, 'ann', ['write:*'])}"}
     first = settings(broker, users=users)
     with RegistryServer(first) as leader:
         peers = (leader.url,) if trusted else ()

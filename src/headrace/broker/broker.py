@@ -47,6 +47,9 @@ from headrace.broker.replica.refused_batch import RefusedBatches
 from headrace.broker.replica.replica_roles import ReplicaRoles
 from headrace.broker.replica.replication_throttle import ReplicationThrottle
 from headrace.broker.replica.topic_table import TopicTable
+from headrace.broker.schema.schema_check import SchemaChecks
+from headrace.broker.schema.schema_lookup import SchemaLookup
+from headrace.broker.schema.schema_register import SchemaRegister
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
 from headrace.cluster.store import ClusterStore
@@ -66,6 +69,7 @@ class Broker:
         storage: the log directories; they are opened later.
         advertised_listeners: where clients reach this broker, by the listener's name.
         call_after_event: calls something right after the socket event that is being served.
+        schema_lookup: the schema registry; None without one.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class Broker:
         storage: LogStorage,
         advertised_listeners: Mapping[str, Listener],
         call_after_event: Callable[[Callable[[], object]], object],
+        schema_lookup: SchemaLookup | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -111,6 +116,11 @@ class Broker:
         self.storage = storage
         self.group_commit = GroupCommit()
         self.batch_opener = BatchOpener(self.loop)
+        self.schema_checks = SchemaChecks(
+            SchemaRegister(
+                self.loop, schema_lookup, settings["confluent.schema.registry.max.cache.size"]
+            )
+        )
         self.refused_batches = RefusedBatches()
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.fetch_max_bytes = settings.fetch_max_bytes
@@ -223,6 +233,7 @@ class Broker:
         """Stop the coordinators, flush the logs and mark them clean."""
         self.groups.stop()
         self.transactions.stop()
+        self.schema_checks.register.close()
         self.batch_opener.close()
         self.group_commit.close()
         await self.applier.topics.settle()

@@ -17,6 +17,7 @@ Construction order
     ListeningSockets, Poller                   where clients connect, and when a socket is ready
     Broker                                     everything that handlers reach
       TopicTable, ClusterView, Guard, Quotas   look-ups, without a reference to the broker
+      SchemaChecks(SchemaLookup)               asks the schema registry, where topics want it
       PeerConnector <- TransactionClient       connections to other brokers
       ReplicaFetchers(ReplicaHost)             copies partitions; reports brokers that are gone
       GroupCoordinator, TransactionCoordinator, ProducerIdSource   (CoordinatorHost)
@@ -62,6 +63,7 @@ from headrace.broker.operation.loop_watch import LoopWatch
 from headrace.broker.operation.maintenance import Chore, Maintenance
 from headrace.broker.operation.metrics_page import MetricsPage
 from headrace.broker.replica.log_storage import LogStorage
+from headrace.broker.schema.schema_lookup import SchemaLookup
 from headrace.cluster.broker import BrokerRecord, Endpoint
 from headrace.cluster.controller import Controller
 from headrace.cluster.local_store import LocalStore
@@ -102,12 +104,14 @@ class Server:
         settings: BrokerSettings,
         clock: Clock,
         open_store: Callable[[], ClusterStore] | None,
+        schema_lookup: SchemaLookup | None,
     ) -> None:
         """Use `start`."""
         raise_limit()
         self._settings = settings
         self._clock = clock
         self._open_shared = open_store
+        self._schema_lookup = schema_lookup
         self._sync_times = SharedHistogram()
         self._loop_watch = LoopWatch(
             asyncio.get_running_loop(), limit_ms=settings["headrace.debug.loop.ms"]
@@ -127,19 +131,21 @@ class Server:
         settings: BrokerSettings,
         clock: Clock | None = None,
         open_store: Callable[[], ClusterStore] | None = None,
+        schema_lookup: SchemaLookup | None = None,
     ) -> "Server":
         """Open everything, recover what a crash left, and listen.
 
         Args:
             open_store: connects to the store that brokers of a cluster share; a broker alone has
                 its own.
+            schema_lookup: the schema registry that topics with schema validation need.
 
         Raises:
             ConfigError: an address that cannot be listened on.
             LogDirectoryLocked: another process uses the data.
             StorageError: a directory that cannot be used, or records that are damaged.
         """
-        server = cls(settings, SystemClock() if clock is None else clock, open_store)
+        server = cls(settings, SystemClock() if clock is None else clock, open_store, schema_lookup)
         await server._start()
         return server
 
@@ -211,6 +217,7 @@ class Server:
             storage=self._storage,
             advertised_listeners=self._advertised_listeners(),
             call_after_event=self._poller.call_after_event,
+            schema_lookup=self._schema_lookup,
         )
         undo.push_async_callback(broker.close)
         return broker

@@ -9,8 +9,13 @@ import typer
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.cli.terminal.pair import parse_pairs
 from headrace.cli.terminal.until_signal import until_signal
 from headrace.model.error import ConfigError
+from headrace.serde.registry_client_settings import URL as REGISTRY_URL
+from headrace.serde.registry_client_settings import RegistryClientSettings
+
+REGISTRY_VARIABLE = "HEADRACE_REGISTRY"
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -24,6 +29,8 @@ Examples:
   headrace console --users users.txt --add-user ada --role admin    asks for a password
 
   headrace console --users users.txt --listen 0.0.0.0:8080
+
+  headrace console --registry http://127.0.0.1:8081     decode values by their schemas
 
   headrace console --mask email --mask 'payments:*'     hide fields, hide all of a topic
 
@@ -57,6 +64,16 @@ def console(
         list[str] | None,
         typer.Option(metavar="TOPIC=FILE", help="The schema of a topic's values."),
     ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL,...",
+            envvar=REGISTRY_VARIABLE,
+            show_envvar=False,
+            help=f"The schema registry; else ${REGISTRY_VARIABLE}. Logins: see "
+            "-X schema.registry.basic.auth.user.info.",
+        ),
+    ] = None,
     agent: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=URL", help="An agent's /metrics, for the Agents page."),
@@ -84,7 +101,8 @@ def console(
     if add_user is not None:
         _add_user(users, add_user, role)
         return
-    with connect(bootstrap or brokers, setting) as pool:
+    of_client, of_registry = _split(setting, registry)
+    with connect(bootstrap or brokers, of_client) as pool:
         client = pool.settings
     settings = ConsoleSettings(
         client,
@@ -93,6 +111,7 @@ def console(
         users=None if users is None else Users.read(users),
         masks=Masks(mask or ()),
         schemas=read_schemas(avro_schema or ()),
+        registry=RegistryClientSettings.of(of_registry) if of_registry else None,
         agents=read_urls(agent or (), "--agent"),
         flows=read_urls(flow or (), "--flow"),
         interval_seconds=interval,
@@ -102,6 +121,14 @@ def console(
     with until_signal():
         server.run()
     print("Stopped.")
+
+
+def _split(pairs: list[str] | None, registry: str | None) -> tuple[list[str], dict[str, str]]:
+    """Return the pairs of `-X` for brokers, and the keys of the registry."""
+    of_client, of_registry = RegistryClientSettings.split(parse_pairs(pairs, "-X"))
+    if registry:
+        of_registry[REGISTRY_URL] = registry
+    return [f"{name}={text}" for name, text in of_client.items()], of_registry
 
 
 def _add_user(path: Path | None, name: str, role: str) -> None:

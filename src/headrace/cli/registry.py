@@ -145,7 +145,8 @@ def add(
     Name what the user may do with --read or --write. A prefix such as orders- or 'orders-*' covers
     the subjects that begin so, '*' all of them, and :.europe: those of a context. To take a user
     away, remove its line from the file."""
-    from headrace.gateway.registry.access.user import add_user
+    from headrace.gateway.access.user import add_user
+    from headrace.gateway.registry.access.subject_users import SUBJECT_USERS
 
     rights = [f"read:{each}" for each in read or ()] + [f"write:{each}" for each in write or ()]
     if not rights:
@@ -153,5 +154,5 @@ def add(
             f"{name} would have no rights: name subjects with --read or --write; "
             "--write '*' allows everything"
         )
-    secret = add_user(users, name, rights)
+    secret = add_user(users, SUBJECT_USERS, name, rights)
     print(f"{name}:{secret}")

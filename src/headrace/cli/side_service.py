@@ -6,7 +6,7 @@ Each has a process of its own: a broker and a gateway in one interpreter would w
 import importlib.util
 import sys
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from headrace.cli.supervised_child import SupervisedChild
@@ -24,21 +24,26 @@ _NEEDED: Final = {
     "console": ("uvicorn", "starlette"),
     "kinesis": ("uvicorn", "botocore"),
     "registry": ("uvicorn", "h2"),
-    "rest": ("uvicorn",),
+    "rest": ("uvicorn", "wsproto"),
 }
 _LOGS: Final = ("kinesis", "registry", "rest")
 """Those that take the options of the log."""
 
-_WITHOUT_LOGIN: Final = ("rest",)
-"""Those that have none of their own."""
+_REGISTRY: Final = "http://127.0.0.1:8081"
+"""Where `headrace registry` listens by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideService:
-    """One service, and where it listens; by default where its own command does."""
+    """One service, and where it listens; by default where its own command does.
+
+    Attributes:
+        registry: the schema registry that a console shows.
+    """
 
     name: str
     listen: str | None = None
+    registry: str | None = None
 
     def child(self, brokers: str, log_options: Sequence[str]) -> SupervisedChild:
         """Return its process, not yet started.
@@ -49,6 +54,8 @@ class SideService:
         options = ["-b", brokers]
         if self.listen is not None:
             options += ["--listen", self.listen]
+        if self.registry is not None:
+            options += ["--registry", self.registry]
         if self.name in _LOGS:
             options += log_options
         command = [sys.executable, "-m", "headrace.cli.main", self.name, *options]
@@ -58,10 +65,9 @@ class SideService:
 def _check_listener(name: str, listen: str) -> None:
     host = parse_listen_address(listen, f"{name}.listeners").host
     if not is_loopback_address(host):
-        how = "behind a proxy that checks logins" if name in _WITHOUT_LOGIN else "with a login"
         raise ConfigError(
             f"{name}.listeners={listen} would let everyone in who reaches this machine: start "
-            f"headrace {name} by itself, {how}"
+            f"headrace {name} by itself, with a login"
         )
 
 
@@ -72,7 +78,7 @@ def side_services(
 
     >>> texts = {"kinesis.listeners": "127.0.0.1:4567", "num.partitions": "3"}
     >>> side_services(["kinesis,console"], texts), texts
-    ([SideService(name='kinesis', listen='127.0.0.1:4567'), SideService(name='console', listen=None)], {'num.partitions': '3'})
+    ([SideService(name='kinesis', listen='127.0.0.1:4567', registry=None), SideService(name='console', listen=None, registry=None)], {'num.partitions': '3'})
 
     Raises:
         ConfigError: a service is not known or not installed, or a key is of one that is not named.
@@ -102,4 +108,15 @@ def side_services(
             f"than {service}.listeners"
         )
     by_name = {each.name: each for each in services}
+    if "registry" in names:
+        url = _registry_url(by_name["registry"].listen)
+        by_name["console"] = replace(by_name["console"], registry=url)
     return [by_name[name] for name in names]
+
+
+def _registry_url(listen: str | None) -> str | None:
+    """Return where a registry beside the console answers; None if the kernel chooses its port."""
+    if listen is None:
+        return _REGISTRY
+    address = parse_listen_address(listen, "registry.listeners")
+    return f"http://{address}" if address.port else None

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.broker.config.listener import Listener
     from headrace.broker.config.settings import BrokerSettings
     from headrace.cluster.store import ClusterStore
+    from headrace.serde.subject_lookup import SubjectLookup
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -143,7 +144,9 @@ async def _run(
     # default of 5 ms would be the longest delay of a request.
     sys.setswitchinterval(_SWITCH_SECONDS)
     server = await Server.start(
-        settings, open_store=_store(settings["zookeeper.connect"], settings)
+        settings,
+        open_store=_store(settings["zookeeper.connect"], settings),
+        schema_lookup=_schema_lookup(settings),
     )
     # These objects stay: the garbage collector, which stops all threads, need not scan them again.
     gc.freeze()
@@ -201,6 +204,15 @@ def _store(servers: str | None, settings: "BrokerSettings") -> "Callable[[], Clu
     session_ms = int(settings["zookeeper.session.timeout.ms"])
     access = zookeeper_access(settings)
     return lambda: ZooKeeperStore.open(servers, session_ms=session_ms, access=access)
+
+
+def _schema_lookup(settings: "BrokerSettings") -> "SubjectLookup | None":
+    """Return the schema registry of the settings; None without one."""
+    if settings["confluent.schema.registry.url"] is None:
+        return None
+    from headrace.serde.subject_lookup import SubjectLookup
+
+    return SubjectLookup.of(settings)
 
 
 def _stop(stopping: asyncio.Event, number: int) -> None:

@@ -24,6 +24,7 @@ from headrace.console.route import (
     group,
     message,
     overview,
+    schema,
     session,
     storm,
     stream,
@@ -31,6 +32,7 @@ from headrace.console.route import (
 )
 from headrace.flow.error import FlowError
 from headrace.model.error import ConfigError, HeadraceError, InvalidArgument
+from headrace.serde.error import RegistryError, RegistryUnreachable
 from headrace.wire.error_code import ErrorCode
 
 STATIC: Final = Path(__file__).with_name("static")
@@ -82,6 +84,7 @@ def console_app(state: ConsoleState) -> Starlette:
                     *agent.ROUTES,
                     *audit.ROUTES,
                     *stream.ROUTES,
+                    *schema.ROUTES,
                 ],
             ),
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -107,7 +110,11 @@ async def _domain_error(request: Request, error: Exception) -> Response:
         status = HTTPStatus.CONFLICT
     elif isinstance(error, BrokerError):
         status = _STATUS.get(error.code, HTTPStatus.BAD_GATEWAY)
-    elif not isinstance(error, ClientError):
+    elif isinstance(error, RegistryError):
+        # Its 401 is about the console's own login there, and would ask the user for another.
+        refused = 400 <= error.status < 500 and error.status != HTTPStatus.UNAUTHORIZED
+        status = HTTPStatus(error.status) if refused else HTTPStatus.BAD_GATEWAY
+    elif not isinstance(error, ClientError | RegistryUnreachable):
         status = HTTPStatus.INTERNAL_SERVER_ERROR
     return JSONResponse({"error": str(error)}, status_code=status)
 

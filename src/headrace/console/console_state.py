@@ -1,11 +1,13 @@
 """Everything that the routes of a running console share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from headrace.console.access.session import Sessions
 from headrace.console.change_log import ChangeLog
 from headrace.console.cluster_client import ClusterClient
 from headrace.console.message.payload_renderer import PayloadRenderer
+from headrace.console.message.schema_lookup import SchemaLookup
 from headrace.console.settings import ConsoleSettings
 from headrace.console.status.audit_counts import AuditCounts
 from headrace.console.status.cluster_poller import ClusterPoller
@@ -16,6 +18,10 @@ from headrace.flow.monitoring.run_folder import RunFolder
 from headrace.flow.remote.remote_run import runs_elsewhere
 from headrace.flow.remote.running_flow import LocalFlow, RemoteFlow, RunningFlow
 from headrace.model.clock import Clock, SystemClock
+from headrace.serde.registry_client import RegistryClient
+
+# A page waits for an answer no longer than this, whatever a client in a program would do.
+_REGISTRY_MS: Final = 5_000
 
 
 @dataclass(slots=True)
@@ -28,6 +34,8 @@ class ConsoleState:
         status_poller: the last status of the flows and agents.
         remote_run_poller: the flows of other machines, for it.
         stream_poller: the streams of the Kinesis gateway.
+        registry: the schema registry, for the Schemas page; None without one.
+        lookup: finds the schemas of values in it.
         sessions: None while the console has no users file.
         stopping: set when the console shuts down; long responses end then.
     """
@@ -41,6 +49,8 @@ class ConsoleState:
     status_poller: StatusPoller
     remote_run_poller: RemoteRunPoller
     stream_poller: StreamPoller
+    registry: RegistryClient | None
+    lookup: SchemaLookup | None
     sessions: Sessions | None
     stopping: bool = False
 
@@ -55,6 +65,11 @@ class ConsoleState:
             clock=clock,
             after_poll=audit.read_new,
         )
+        registry, lookup = None, None
+        if (asked := settings.registry) is not None:
+            timeout_ms = min(asked.timeout_ms, _REGISTRY_MS)
+            registry = RegistryClient(replace(asked, timeout_ms=timeout_ms))
+            lookup = SchemaLookup(registry)
         return cls(
             settings=settings,
             clock=clock,
@@ -73,11 +88,17 @@ class ConsoleState:
                 settings.client, settings.interval_seconds, lambda: cluster_poller.snapshot
             ),
             changes=ChangeLog(settings.client, clock, settings.changes_topic),
+            registry=registry,
+            lookup=lookup,
             sessions=None if settings.users is None else Sessions(clock),
         )
 
     def renderer(self, topic: str) -> PayloadRenderer:
-        return PayloadRenderer(self.settings.masks.of(topic), self.settings.schemas.get(topic))
+        """Return what renders records of a topic for one page."""
+        settings = self.settings
+        return PayloadRenderer(
+            settings.masks.of(topic), settings.schemas.get(topic), self.lookup, topic
+        )
 
     def running_flows(self) -> list[RunningFlow]:
         """Return the flows that can be changed: those of this machine, then those that report to
@@ -102,3 +123,5 @@ class ConsoleState:
         self.cluster_poller.stop()
         self.audit.close()
         self.cluster.close()
+        if self.registry is not None:
+            self.registry.close()

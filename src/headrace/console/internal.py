@@ -9,6 +9,7 @@ from headrace.audit.record import TOPIC as AUDIT_TOPIC
 from headrace.console.change_log import TOPIC as CHANGES_TOPIC
 from headrace.flow.remote.topic_name import REQUESTS, RUNS
 from headrace.gateway.kinesis.store.stream_topic import STREAM_TOPIC
+from headrace.gateway.registry.store.schema_topic import DEFAULT_TOPIC as SCHEMA_TOPIC
 from headrace.ingest.kafka.topic_writer import POSITIONS_TOPIC
 from headrace.spark.sink.option import DEFAULT_PREFIX as SINK_PREFIX
 
@@ -16,7 +17,7 @@ from headrace.spark.sink.option import DEFAULT_PREFIX as SINK_PREFIX
 # holds records that no transaction has written to their target yet.
 _PREFIXES: Final = ("__", f"{SINK_PREFIX}-")
 _TOPICS: Final = frozenset(
-    {AUDIT_TOPIC, CHANGES_TOPIC, POSITIONS_TOPIC, RUNS, REQUESTS, STREAM_TOPIC}
+    {AUDIT_TOPIC, CHANGES_TOPIC, POSITIONS_TOPIC, RUNS, REQUESTS, SCHEMA_TOPIC, STREAM_TOPIC}
 )
 
 

@@ -10,6 +10,7 @@ from headrace.console.access.user import Role, User
 from headrace.console.console_state import ConsoleState
 from headrace.flow.remote.topic_name import REQUESTS, RUNS
 from headrace.gateway.kinesis.store.stream_topic import STREAM_TOPIC
+from headrace.gateway.registry.store.schema_topic import DEFAULT_TOPIC as SCHEMA_TOPIC
 from headrace.model.error import InvalidArgument
 
 
@@ -38,7 +39,8 @@ def refuse_kept_topic(state: ConsoleState, topic: str) -> None:
 
     The log of changes would prove nothing if a user could write its records, or have them deleted
     by a short retention. A record in the topics of flows stops a flow, or shows one that is none;
-    one in the topic of streams moves the end of a shard.
+    one in the topic of streams moves the end of a shard, and one in that of schemas changes what
+    every client reads.
 
     Raises:
         HTTPException: it is such a topic.
@@ -47,6 +49,8 @@ def refuse_kept_topic(state: ConsoleState, topic: str) -> None:
         raise HTTPException(403, "flows in clusters are seen and changed through this topic")
     if topic == STREAM_TOPIC:
         raise HTTPException(403, "the Kinesis gateway keeps its streams in this topic")
+    if topic == SCHEMA_TOPIC:
+        raise HTTPException(403, "the schema registry keeps its schemas in this topic")
     if topic == state.settings.changes_topic:
         raise HTTPException(403, "this topic holds the changes made here: the console keeps it")
 

@@ -14,6 +14,7 @@ from headrace.console.access.user import Users
 from headrace.console.change_log import TOPIC as CHANGES_TOPIC
 from headrace.console.message.mask import Masks
 from headrace.model.error import ConfigError
+from headrace.serde.registry_client_settings import RegistryClientSettings
 
 DEFAULT_LISTEN = Address("127.0.0.1", 8080)
 
@@ -26,6 +27,7 @@ class ConsoleSettings:
         listen: port 0 lets the kernel choose.
         users: None gives every request all rights, and allows loopback addresses only.
         schemas: parsed Avro schemas of values, by topic.
+        registry: where the schemas are that values name; None without one.
         agents, flows: the URLs of their metrics, by name.
     """
 
@@ -35,6 +37,7 @@ class ConsoleSettings:
     users: Users | None = None
     masks: Masks = field(default_factory=Masks)
     schemas: Mapping[str, Any] = field(default_factory=dict)
+    registry: RegistryClientSettings | None = None
     agents: Mapping[str, str] = field(default_factory=dict)
     flows: Mapping[str, str] = field(default_factory=dict)
     changes_topic: str = CHANGES_TOPIC

@@ -14,6 +14,7 @@ from headrace.model.broker.group import GROUP_KEYS
 from headrace.model.broker.log import COARSE_KEYS, COARSE_UNITS, LOG_KEYS
 from headrace.model.broker.network import NETWORK_KEYS
 from headrace.model.broker.node import NO_BROKER_ID, NODE_KEYS
+from headrace.model.broker.schema import SCHEMA_KEYS
 from headrace.model.broker.security import SECURITY_KEYS
 from headrace.model.broker.topic import TOPIC_KEYS
 from headrace.model.broker.transaction import TRANSACTION_KEYS
@@ -32,6 +33,7 @@ _OWN = [
     *GROUP_KEYS,
     *TRANSACTION_KEYS,
     *SECURITY_KEYS,
+    *SCHEMA_KEYS,
 ]
 
 

@@ -15,6 +15,14 @@ _REPLICA = re.compile(r"\*|\d{1,10}:\d{1,10}")
 # The smallest index Kafka takes for a segment, and room for one entry of either kind.
 _INDEX_MINIMUM_BYTES = 4
 
+_TOPIC_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
+SUBJECT_NAME_STRATEGIES = (
+    _TOPIC_NAME_STRATEGY,
+    "io.confluent.kafka.serializers.subject.RecordNameStrategy",
+    "io.confluent.kafka.serializers.subject.TopicRecordNameStrategy",
+)
+"""How the subject of a topic's keys or values is named, by Confluent's classes."""
+
 _NOT_TIERED = "records are kept on the brokers' own disks, there is no tiered storage"
 
 
@@ -68,6 +76,38 @@ TOPIC_CONFIG = ConfigTable.of(
             minimum=-131072,
             maximum=22,
             broker_default="compression.zstd.level",
+        ),
+        _key(
+            "confluent.key.schema.validation",
+            ConfigType.BOOLEAN,
+            False,
+            "Refuse records whose key does not name a schema that confluent.schema.registry.url "
+            "has under the topic's subject; null is taken.",
+            broker_default=None,
+        ),
+        _key(
+            "confluent.key.subject.name.strategy",
+            ConfigType.STRING,
+            _TOPIC_NAME_STRATEGY,
+            "Which subject that is: TOPIC-key, the record's name, or TOPIC-NAME.",
+            choices=SUBJECT_NAME_STRATEGIES,
+            broker_default=None,
+        ),
+        _key(
+            "confluent.value.schema.validation",
+            ConfigType.BOOLEAN,
+            False,
+            "Refuse records whose value does not name a schema that confluent.schema.registry.url "
+            "has under the topic's subject; null is taken.",
+            broker_default=None,
+        ),
+        _key(
+            "confluent.value.subject.name.strategy",
+            ConfigType.STRING,
+            _TOPIC_NAME_STRATEGY,
+            "Which subject that is: TOPIC-value, the record's name, or TOPIC-NAME.",
+            choices=SUBJECT_NAME_STRATEGIES,
+            broker_default=None,
         ),
         _key(
             "delete.retention.ms",
@@ -300,6 +340,7 @@ class LogConfig:
     Attributes:
         compacted, deleted, log_append_time: what every append asks, worked out once.
         roll_ms: how old the first record of a segment may get.
+        checks_schemas: records must name schemas that the registry has.
         takes_as_sent: a sound batch is appended as it came: nothing in it is looked at or changed.
     """
 
@@ -308,6 +349,10 @@ class LogConfig:
     compression_lz4_level: int = 9
     compression_type: str = "producer"
     compression_zstd_level: int = 3
+    confluent_key_schema_validation: bool = False
+    confluent_key_subject_name_strategy: str = _TOPIC_NAME_STRATEGY
+    confluent_value_schema_validation: bool = False
+    confluent_value_subject_name_strategy: str = _TOPIC_NAME_STRATEGY
     delete_retention_ms: int = _DAY_MS
     file_delete_delay_ms: int = 60_000
     flush_messages: int = _LONG_MAX
@@ -335,6 +380,7 @@ class LogConfig:
     deleted: bool = field(init=False, repr=False, compare=False)
     log_append_time: bool = field(init=False, repr=False, compare=False)
     roll_ms: int = field(init=False, repr=False, compare=False)
+    checks_schemas: bool = field(init=False, repr=False, compare=False)
     takes_as_sent: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -346,8 +392,13 @@ class LogConfig:
         object.__setattr__(self, "deleted", "delete" in self.cleanup_policy)
         object.__setattr__(self, "log_append_time", self.message_timestamp_type == "LogAppendTime")
         object.__setattr__(self, "roll_ms", roll_ms)
+        checks_schemas = (
+            self.confluent_key_schema_validation or self.confluent_value_schema_validation
+        )
+        object.__setattr__(self, "checks_schemas", checks_schemas)
         takes_as_sent = (
             not compacted
+            and not checks_schemas
             and not self.log_append_time
             and self.compression_type == "producer"
             and self.message_timestamp_before_max_ms == _LONG_MAX

@@ -11,7 +11,7 @@ from headrace.serde.codec.schema_codec import codec_of
 from headrace.serde.error import Undecodable
 from headrace.serde.registered_schema import RegisteredSchema
 from headrace.serde.registry_client import RegistryClient
-from headrace.serde.wire_format import Headers, framing_of, read_indexes
+from headrace.serde.wire_format import Framing, Headers, framing_of, read_indexes
 
 _MOST_CODECS: Final = 200
 
@@ -60,13 +60,8 @@ class Deserializer:
         else:
             assert framing.guid is not None
             schema = self._registry.schema_of_guid(framing.guid)
-        indexes: tuple[int, ...] = (0,)
-        at = framing.payload_at
-        if schema.type is SchemaType.PROTOBUF:
-            indexes, end = read_indexes(framing.indexed, framing.indexes_at)
-            at = 0 if framing.in_header else end
+        payload, indexes = payload_of(data, framing, schema.type)
         codec = self.codec(schema)
-        payload = data[at:]
         value = codec.to_json(payload, indexes) if as_json else codec.decode(payload, indexes)
         return Decoded(value, schema)
 
@@ -84,3 +79,17 @@ class Deserializer:
             if len(self._codecs) > _MOST_CODECS:
                 self._codecs.popitem(last=False)
         return made
+
+
+def payload_of(
+    data: bytes, framing: Framing, schema_type: SchemaType
+) -> tuple[bytes, tuple[int, ...]]:
+    """Return a value without its framing, and the indexes of its message in Protobuf.
+
+    Raises:
+        Undecodable: the indexes are cut off.
+    """
+    if schema_type is not SchemaType.PROTOBUF:
+        return data[framing.payload_at :], (0,)
+    indexes, end = read_indexes(framing.indexed, framing.indexes_at)
+    return data[0 if framing.in_header else end :], indexes

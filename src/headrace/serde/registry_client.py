@@ -42,7 +42,7 @@ class RegistryClient:
     """
 
     def __init__(self, settings: RegistryClientSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._lock = threading.Lock()
         self._cached: OrderedDict[tuple[str, ...], RegisteredSchema] = OrderedDict()
         self._missing: OrderedDict[tuple[str, ...], tuple[float, RegistryError]] = OrderedDict()
@@ -130,7 +130,7 @@ class RegistryClient:
         data = None if body is None else json.dumps(body).encode()
         problems = []
         refusal: RegistryError | None = None
-        urls = self._settings.urls
+        urls = self.settings.urls
         first = self._first
         for number in range(len(urls)):
             place = (first + number) % len(urls)
@@ -261,8 +261,8 @@ class RegistryClient:
         headers = {"Accept": f"{CONTENT_TYPE}, application/json"}
         if data is not None:
             headers["Content-Type"] = CONTENT_TYPE
-        if self._settings.authorization is not None:
-            headers["Authorization"] = self._settings.authorization
+        if self.settings.authorization is not None:
+            headers["Authorization"] = self.settings.authorization
         try:
             connection.request(method, urlsplit(url).path + path, data, headers)
             response = connection.getresponse()
@@ -281,7 +281,7 @@ class RegistryClient:
     def _connect(self, url: str) -> http.client.HTTPConnection:
         parts = urlsplit(url)
         assert parts.hostname is not None
-        seconds = self._settings.timeout_ms / 1000
+        seconds = self.settings.timeout_ms / 1000
         if parts.scheme == "http":
             return http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
         return http.client.HTTPSConnection(
@@ -290,7 +290,7 @@ class RegistryClient:
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:
-            settings = self._settings
+            settings = self.settings
             context = ssl.create_default_context(cafile=settings.ca_file)
             if settings.certificate_file is not None:
                 context.load_cert_chain(settings.certificate_file, settings.key_file)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from headrace.broker.config.settings import BrokerSettings
+from headrace.broker.schema.schema_lookup import SchemaLookup
 from headrace.broker.server import Server
 from headrace.model.clock import Clock
 from headrace.testing.quick_settings import QUICK_SETTINGS
@@ -12,12 +13,16 @@ from headrace.testing.quick_settings import QUICK_SETTINGS
 
 @asynccontextmanager
 async def local_broker(
-    data: Path, settings: Mapping[str, str] | None = None, clock: Clock | None = None
+    data: Path,
+    settings: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+    schema_lookup: SchemaLookup | None = None,
 ) -> AsyncIterator[Server]:
     """Yield a broker on loopback and a free port, and stop it cleanly at the end.
 
     Args:
         settings: added to `QUICK_SETTINGS`; yours override them.
+        schema_lookup: what topics with schema validation ask.
 
     Example:
         async with local_broker(tmp_path) as server:
@@ -30,7 +35,7 @@ async def local_broker(
         "headrace.admin.listener": "none",
         **(settings or {}),
     }
-    server = await Server.start(BrokerSettings(texts), clock)
+    server = await Server.start(BrokerSettings(texts), clock, schema_lookup=schema_lookup)
     try:
         yield server
     finally:

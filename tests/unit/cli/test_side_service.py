@@ -19,6 +19,23 @@ def test_services_are_listed_or_repeated_and_take_their_listeners() -> None:
 
 
 @pytest.mark.parametrize(
+    ("listen", "url"),
+    [
+        (None, "http://127.0.0.1:8081"),
+        ("127.0.0.1:8999", "http://127.0.0.1:8999"),
+        ("[::1]:8999", "http://[::1]:8999"),
+        ("127.0.0.1:0", None),
+    ],
+)
+def test_a_console_beside_a_registry_is_connected_to_it(
+    listen: str | None, url: str | None
+) -> None:
+    texts = {} if listen is None else {"registry.listeners": listen}
+    found = side_services(["console,registry"], texts)
+    assert found == [SideService("console", registry=url), SideService("registry", listen)]
+
+
+@pytest.mark.parametrize(
     ("wishes", "texts", "sentence"),
     [
         (["ftp"], {}, "--with ftp: there is no such service; write one of console, kinesis, "),
@@ -41,11 +58,8 @@ def test_what_is_not_known_is_refused_by_name(
 def test_a_service_without_a_login_listens_on_this_machine_alone(listen: str) -> None:
     with pytest.raises(ConfigError, match="would let everyone in"):
         side_services(["kinesis"], {"kinesis.listeners": listen})
-
-
-def test_the_rest_proxy_which_has_no_login_asks_for_a_proxy_that_has() -> None:
-    with pytest.raises(ConfigError, match="by itself, behind a proxy that checks logins"):
-        side_services(["rest"], {"rest.listeners": "0.0.0.0:8082"})
+    with pytest.raises(ConfigError, match="headrace rest by itself, with a login"):
+        side_services(["rest"], {"rest.listeners": listen})
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:4567", "localhost:0", "[::1]:4567"])

@@ -2,8 +2,8 @@
 
 Requests that repeat themselves come here only once: `broker.fastpath.produce` serves the next ones.
 
-A batch that its topic inflates or compresses is opened in a thread (`replica.batch_opener`), and
-appended after those before it.
+A batch that its topic inflates, compresses or checks for schemas is opened in a thread
+(`replica.batch_opener`), and appended after those before it.
 
 With acks=0 nothing is answered; as in Kafka, an error then closes the connection, because that is
 the only way the client can notice.
@@ -294,12 +294,21 @@ def _append(
             return broker.batch_opener.open(
                 partition.name,
                 batch,
-                lambda patient: partition.log.admit(batch, patient=patient),
+                _admission(broker, partition, batch),
                 append,
             )
         except RequestTimedOut as error:
             return _not_appended(broker, topic, produced, _failed(index, error))
     return append()
+
+
+def _admission(
+    broker: Broker, partition: Partition, batch: memoryview
+) -> "Callable[[bool], list[Batch]]":
+    """Return what opens a batch in a thread, and checks its schemas where the topic asks for it."""
+    transactional = bool(batch[_FLAGS_AT] & TRANSACTIONAL_BIT)
+    schemas = broker.schema_checks.of(partition.name.topic, len(batch), transactional=transactional)
+    return lambda patient: partition.log.admit(batch, patient=patient, check_schemas=schemas.check)
 
 
 def _not_appended(

@@ -17,16 +17,18 @@ producer sends it again later. A request's buffer is held as long as one of its 
 Rule 4: a batch holds the threads that all share for no longer than its bytes are worth. One that
 inflates to far more than was sent is given up there, and opened in a thread for its kind, one
 after the other, at most `_MAX_LONG` waiting. Only batches of its partition wait with it.
+Rule 5: what a batch waits for besides, as an answer of the schema registry (`OpensLater`), it waits
+for on the event loop, and holds no thread. It is opened again when that has come.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from headrace.model.error import RequestTimedOut, TakesLong
+from headrace.model.error import HeadraceError, RequestTimedOut, TakesLong
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import Batch
 
@@ -38,8 +40,23 @@ _BATCH_OVERHEAD_BYTES = 4096
 # than the 30 s that a client waits for an answer.
 _MAX_LONG = 32
 
+# In a thread, in the one for long batches, and both once more after `OpensLater`.
+_MAX_TIMES = 4
+
 Admit: TypeAlias = Callable[[bool], list[Batch]]
 Outcome = TypeVar("Outcome")
+
+
+class OpensLater(HeadraceError):
+    """A batch that can be opened only when something has come.
+
+    Attributes:
+        ready: returns when the batch is to be opened again. Called on the event loop.
+    """
+
+    def __init__(self, ready: Callable[[], Awaitable[None]]) -> None:
+        super().__init__("a batch waits for something before it is opened")
+        self.ready = ready
 
 
 class BatchOpener:
@@ -79,7 +96,8 @@ class BatchOpener:
         Args:
             batch: what is opened, as it lies in the request.
             admit: checks and opens it; called in a thread, first with False: it raises TakesLong
-                if that takes long, and is called again with True (rule 4).
+                if that takes long, and is called again with True (rule 4). It may raise
+                OpensLater once, and is called again when that is ready (rule 5).
             append: called on the loop after the batches before it. It is given a function that
                 returns what `admit` returned, or raises what it raised.
 
@@ -138,8 +156,15 @@ class BatchOpener:
             await asyncio.wait(before[:1])  # rule 2
         work = self._open_in(self._threads, partial(admit, False))
         await asyncio.wait((work, *before[-1:]))
-        if not work.cancelled() and isinstance(work.exception(), TakesLong):
-            work = self._open_long(partial(admit, True))
+        for _ in range(_MAX_TIMES - 1):
+            error = None if work.cancelled() else work.exception()
+            if isinstance(error, TakesLong):
+                work = self._open_long(partial(admit, True))
+            elif isinstance(error, OpensLater):
+                await error.ready()
+                work = self._open_in(self._threads, partial(admit, False))
+            else:
+                break
             await asyncio.wait((work,))
         return append(work.result)
 

@@ -52,9 +52,10 @@ class MessageFilter:
     def _has_text(self, row: MessageRow, renderer: PayloadRenderer) -> bool:
         if not self.text:
             return True
-        if "key" in self.fields and self.text in (renderer.searchable_key(row.key) or b""):
+        headers = row.headers
+        if "key" in self.fields and self.text in (renderer.searchable_key(row.key, headers) or b""):
             return True
-        if "value" in self.fields and self.text in (renderer.searchable(row.value) or b""):
+        if "value" in self.fields and self.text in (renderer.searchable(row.value, headers) or b""):
             return True
         return "headers" in self.fields and any(
             self.text in name.encode() + b"=" + (renderer.searchable_header(name, data) or b"")
@@ -64,5 +65,5 @@ class MessageFilter:
     def _has_value(self, row: MessageRow, renderer: PayloadRenderer) -> bool:
         if not self.path:
             return True
-        value = look_up(renderer.parsed(row.value), self.path)
+        value = look_up(renderer.parsed(row.value, row.headers), self.path)
         return value is not MISSING and (self.equals is None or as_text(value) == self.equals)

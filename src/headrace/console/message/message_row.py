@@ -26,8 +26,8 @@ class MessageRow:
             "partition": partition,
             "offset": self.offset,
             "timestamp_ms": self.timestamp_ms,
-            "key": renderer.key(self.key).as_json(),
-            "value": renderer.show(self.value, view, max_characters).as_json(),
+            "key": renderer.key(self.key, self.headers).as_json(),
+            "value": renderer.show(self.value, view, max_characters, self.headers).as_json(),
             "headers": [
                 {"name": name, **renderer.header(name, data).as_json()}
                 for name, data in self.headers

@@ -1,17 +1,25 @@
-"""Renders the bytes of a record as JSON, text, Avro or hex.
+"""Renders the bytes of a record as JSON, text, Avro, Protobuf or hex.
 
 The result is always a bounded text, and the page shows it as text only, never as HTML.
 """
 
 import io
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
 from headrace.console.message.mask import HIDDEN, Mask
-from headrace.model.error import InvalidArgument
+from headrace.console.message.schema_lookup import (
+    FoundSchema,
+    NoSchema,
+    Patience,
+    SchemaLookup,
+)
+from headrace.model.error import HeadraceError, InvalidArgument
+from headrace.serde.codec.avro_bound import AvroBound
+from headrace.serde.wire_format import Framing, Headers, framing_of
 
 PREVIEW_CHARACTERS: Final = 2_000
 FULL_CHARACTERS: Final = 1_000_000
@@ -19,8 +27,8 @@ FULL_CHARACTERS: Final = 1_000_000
 _MOST_PARSED_BYTES: Final = 8 * 1024 * 1024
 _AVRO_FILE: Final = b"Obj\x01"
 _MOST_AVRO_RECORDS: Final = 1_000
-_REGISTRY_MAGIC: Final = 0
-_REGISTRY_HEAD_BYTES: Final = 5
+# By compression: deflate makes a thousand bytes of one, snappy twenty; others make far more.
+_MOST_FILE_BYTES: Final = {"null": _MOST_PARSED_BYTES, "deflate": 64 * 1024, "snappy": 1024 * 1024}
 _HEX_LINE_BYTES: Final = 16
 
 
@@ -31,6 +39,7 @@ class View(StrEnum):
     JSON = "json"
     TEXT = "text"
     AVRO = "avro"
+    PROTOBUF = "protobuf"
     HEX = "hex"
 
 
@@ -42,6 +51,8 @@ class Payload:
         kind: the view that was used, `null` or `hidden`.
         cut: whether the text was cut off at the limit.
         schema_id: of a value in a schema registry's framing.
+        schema: the schema that the value was decoded with: id, guid, type, subject, version.
+        note: why the schema that the value names was not used.
     """
 
     kind: str
@@ -49,6 +60,8 @@ class Payload:
     size: int
     cut: bool = False
     schema_id: int | None = None
+    schema: dict[str, Any] | None = None
+    note: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"kind": self.kind, "text": self.text, "size": self.size}
@@ -56,20 +69,52 @@ class Payload:
             fields["cut"] = True
         if self.schema_id is not None:
             fields["schema_id"] = self.schema_id
+        if self.schema is not None:
+            fields["schema"] = self.schema
+        if self.note is not None:
+            fields["note"] = self.note
         return fields
 
 
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What bytes say.
+
+    Attributes:
+        kind: None if they have no structure.
+        framed: whether they name a schema, as far as is known.
+    """
+
+    value: Any = None
+    kind: str | None = None
+    schema_id: int | None = None
+    schema: dict[str, Any] | None = None
+    note: str | None = None
+    framed: bool = False
+
+
 class PayloadRenderer:
-    """Renders keys, values and headers of one topic.
+    """Renders keys, values and headers of one topic, for one page: it has patience once.
 
     Args:
         mask: what to hide.
         schema: the parsed schema of Avro values that do not carry their own.
+        lookup: finds the schemas that keys and values name; None without a registry.
+        topic: its subjects are shown first where several have a schema.
     """
 
-    def __init__(self, mask: Mask, schema: Any = None) -> None:
+    def __init__(
+        self,
+        mask: Mask,
+        schema: Any = None,
+        lookup: SchemaLookup | None = None,
+        topic: str = "",
+    ) -> None:
         self._mask = mask
         self._schema = schema
+        self._lookup = lookup
+        self._topic = topic
+        self._patience = Patience()
 
     @property
     def hides(self) -> bool:
@@ -77,9 +122,13 @@ class PayloadRenderer:
         return self._mask.applies
 
     def show(
-        self, data: bytes | None, view: View = View.AUTO, max_characters: int = PREVIEW_CHARACTERS
+        self,
+        data: bytes | None,
+        view: View = View.AUTO,
+        max_characters: int = PREVIEW_CHARACTERS,
+        headers: Headers = (),
     ) -> Payload:
-        """Render bytes.
+        """Render the bytes of a value.
 
         Raises:
             InvalidArgument: the bytes do not fit `view`.
@@ -88,81 +137,148 @@ class PayloadRenderer:
             return Payload("null", "", 0)
         if self._mask.everything:
             return Payload("hidden", HIDDEN, len(data))
-        schema_id = _schema_id(data)
-        value, kind = self._value(data, view)
-        if kind is not None:
-            text = json.dumps(self._mask.hide(value), ensure_ascii=False, indent=2, default=str)
-            return Payload(
-                kind, text[:max_characters], len(data), len(text) > max_characters, schema_id
-            )
-        if self._mask.applies:
-            return Payload("hidden", HIDDEN, len(data))
-        if view in (View.JSON, View.AVRO):
-            raise InvalidArgument(f"this is no {view.upper()}")
-        readable = None if view is View.HEX else _text(data, max_characters)
-        if readable is None and view is not View.TEXT:
-            shown = data[: max_characters // 4]
-            return Payload("hex", _hex(shown), len(data), len(shown) < len(data), schema_id)
-        if readable is None:
-            readable = data[: max_characters * 4].decode("utf-8", "replace")[:max_characters]
-        return Payload("text", readable, len(data), _more(data, readable), schema_id)
+        return self._rendered(data, self._value(data, view, headers), view, max_characters)
 
-    def parsed(self, data: bytes | None) -> Any:
+    def parsed(self, data: bytes | None, headers: Headers = ()) -> Any:
         """Return the masked value for a path to look into; None if the bytes have no structure."""
         if data is None:
             return None
-        value, kind = self._value(data, View.AUTO)
-        return None if kind is None else self._mask.hide(value)
+        found = self._value(data, View.AUTO, headers)
+        return None if found.kind is None else self._mask.hide(found.value)
 
-    def searchable(self, data: bytes | None) -> bytes | None:
+    def searchable(self, data: bytes | None, headers: Headers = ()) -> bytes | None:
         """Return the bytes that a search may look at."""
         if data is None or not self._mask.applies:
             return data
-        return self.show(data, max_characters=FULL_CHARACTERS).text.encode()
+        shown = self.show(data, max_characters=FULL_CHARACTERS, headers=headers)
+        return shown.text.encode()
 
-    def searchable_key(self, data: bytes | None) -> bytes | None:
+    def searchable_key(self, data: bytes | None, headers: Headers = ()) -> bytes | None:
         if data is None or not self._mask.applies:
             return data
-        return self.key(data).text.encode()
+        return self.key(data, headers).text.encode()
 
     def searchable_header(self, name: str, data: bytes | None) -> bytes | None:
         if data is None or not self._mask.applies:
             return data
         return self.header(name, data).text.encode()
 
-    def key(self, data: bytes | None) -> Payload:
-        """Render a key. Most keys are plain ids, so only fields inside of a JSON key are hidden."""
-        if data is None or self._mask.everything or _json(data)[1]:
+    def key(self, data: bytes | None, headers: Headers = ()) -> Payload:
+        """Render a key. Most keys are plain ids, so only fields inside of a key that is JSON, or
+        that names a schema, are hidden."""
+        if data is None or self._mask.everything:
             return self.show(data)
-        return _PLAIN.show(data)
+        found = self._of_registry(data, headers, View.AUTO, key=True)
+        if found.kind is None and not found.framed:
+            value, kind = _json(data)
+            if kind is None:
+                return _PLAIN.show(data)
+            found = _Value(value, kind)
+        return self._rendered(data, found, View.AUTO, PREVIEW_CHARACTERS)
 
     def header(self, name: str, data: bytes | None) -> Payload:
         if data is not None and self._mask.hides_header(name):
             return Payload("hidden", HIDDEN, len(data))
-        return self.key(data)
+        if data is None or self._mask.everything or _json(data)[1]:
+            return PayloadRenderer(self._mask).show(data)
+        return _PLAIN.show(data)
 
-    def _value(self, data: bytes, view: View) -> tuple[Any, str | None]:
-        """Return the parsed value and its kind; the kind is None if the bytes have no structure."""
+    def _rendered(self, data: bytes, found: _Value, view: View, max_characters: int) -> Payload:
+        of_schema: dict[str, Any] = {
+            "schema_id": found.schema_id,
+            "schema": found.schema,
+            "note": found.note,
+        }
+        if found.kind is not None:
+            masked = self._mask.hide(found.value)
+            try:
+                text = json.dumps(masked, ensure_ascii=False, indent=2, default=str)
+            except (ValueError, RecursionError, TypeError) as error:
+                raise InvalidArgument(f"this cannot be shown: {error}") from error
+            # JSON can name halves of characters, which no text has.
+            text = text.encode("utf-8", "replace").decode()
+            cut = len(text) > max_characters
+            return Payload(found.kind, text[:max_characters], len(data), cut, **of_schema)
+        if self._mask.applies:
+            return Payload("hidden", HIDDEN, len(data), **of_schema)
+        if view in (View.JSON, View.AVRO, View.PROTOBUF):
+            raise InvalidArgument(f"this is no {_NAMES[view]}{_because(found.note)}")
+        readable = None if view is View.HEX else _text(data, max_characters)
+        if readable is None and view is not View.TEXT:
+            shown = data[: max_characters // 4]
+            return Payload("hex", _hex(shown), len(data), len(shown) < len(data), **of_schema)
+        if readable is None:
+            readable = data[: max_characters * 4].decode("utf-8", "replace")[:max_characters]
+        return Payload("text", readable, len(data), _more(data, readable), **of_schema)
+
+    def _value(self, data: bytes, view: View, headers: Headers) -> _Value:
+        """Return what the bytes of a value say, in a view."""
         if view in (View.TEXT, View.HEX) and not self._mask.applies:
-            return None, None
+            return _Value(schema_id=_schema_id(framing_of(data, headers)))
         if len(data) > _MOST_PARSED_BYTES:
-            return None, None
-        if view is not View.JSON:
+            return _Value()
+        found = self._of_registry(data, headers, view, key=False)
+        if found.kind is not None:
+            return found
+        if view not in (View.JSON, View.PROTOBUF):
             value = self._avro(data)
             if value is not None:
-                return value, "avro"
-        return _json(data)
+                return replace(found, value=value, kind="avro", note=None)
+        value, kind = (None, None) if view is View.PROTOBUF else _json(data)
+        return replace(found, value=value, kind=kind)
+
+    def _of_registry(self, data: bytes, headers: Headers, view: View, *, key: bool) -> _Value:
+        """Return what the bytes say by the schema that they name."""
+        framing = framing_of(data, headers, key=key)
+        if framing is None or len(data) > _MOST_PARSED_BYTES:
+            return _Value()
+        schema_id = _schema_id(framing)
+        if self._lookup is None:
+            return _Value(schema_id=schema_id)
+        schema = self._lookup.find(framing, self._patience)
+        if isinstance(schema, NoSchema):
+            # Any bytes may begin like a framing: then the registry has no such schema.
+            return _Value(schema_id=schema_id, note=schema.reason, framed=not schema.unknown)
+        facts = self._facts(schema, "key" if key else "value")
+        if view not in (View.AUTO, View.TEXT, View.HEX) and view != schema.kind:
+            return _Value(schema_id=schema_id, schema=facts, framed=True)
+        try:
+            value = schema.decode(data, framing)
+        except HeadraceError as error:
+            note = str(error)[:500]
+        except Exception as error:  # noqa: BLE001  # libraries raise any exception on hostile bytes
+            note = f"it cannot be decoded: {error}"[:500]
+        else:
+            return _Value(value, schema.kind, schema_id, facts, framed=True)
+        return _Value(schema_id=schema_id, note=note, framed=True)
+
+    def _facts(self, found: FoundSchema, part: str) -> dict[str, Any]:
+        subject, version = found.place(self._topic, part) or (None, None)
+        schema = found.schema
+        return {
+            "id": schema.id,
+            "guid": schema.guid,
+            "type": schema.type.value,
+            "subject": subject,
+            "version": version,
+        }
 
     def _avro(self, data: bytes) -> Any:
         try:
             if data.startswith(_AVRO_FILE):
                 from fastavro import reader
 
-                return list(islice(reader(io.BytesIO(data)), _MOST_AVRO_RECORDS))
+                file = reader(io.BytesIO(data))
+                largest = _MOST_FILE_BYTES.get(file.codec, 0)
+                # Such a file brings its own schema: nothing else vouches for it.
+                if len(data) > largest or not AvroBound(file.writer_schema).by_bytes:
+                    return None
+                return list(islice(file, _MOST_AVRO_RECORDS))
             if self._schema is not None:
                 from fastavro import schemaless_reader
 
-                body = data if _schema_id(data) is None else data[_REGISTRY_HEAD_BYTES:]
+                framing = framing_of(data)
+                body = data if framing is None else data[framing.payload_at :]
                 return schemaless_reader(io.BytesIO(body), self._schema, None)
         except Exception:  # noqa: BLE001  # fastavro raises any exception on hostile input
             return None
@@ -170,6 +286,7 @@ class PayloadRenderer:
 
 
 _PLAIN: Final = PayloadRenderer(Mask(False, frozenset(), frozenset()))
+_NAMES: Final = {View.JSON: "JSON", View.AVRO: "Avro", View.PROTOBUF: "Protobuf"}
 
 
 def _json(data: bytes) -> tuple[Any, str | None]:
@@ -210,7 +327,9 @@ def _hex(data: bytes) -> str:
     return "\n".join(lines)
 
 
-def _schema_id(data: bytes) -> int | None:
-    if len(data) > _REGISTRY_HEAD_BYTES and data[0] == _REGISTRY_MAGIC:
-        return int.from_bytes(data[1:_REGISTRY_HEAD_BYTES], "big")
-    return None
+def _schema_id(framing: Framing | None) -> int | None:
+    return None if framing is None else framing.id
+
+
+def _because(note: str | None) -> str:
+    return "" if note is None else f": {note}"

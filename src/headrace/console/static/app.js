@@ -9,6 +9,8 @@ import * as group from "./page/group.js";
 import * as groups from "./page/groups.js";
 import * as login from "./page/login.js";
 import * as overview from "./page/overview.js";
+import * as schema from "./page/schema.js";
+import * as schemas from "./page/schemas.js";
 import * as streams from "./page/streams.js";
 import * as topic from "./page/topic.js";
 import * as topics from "./page/topics.js";
@@ -21,8 +23,11 @@ const PAGES = [
   ["agents", "Agents", "a"],
   ["audit", "Audit", "u"],
   ["streams", "Streams", "s"],
+  ["schemas", "Schemas", "c"],
 ];
-const VIEWS = { overview, topics, groups, flows, agents, audit, streams };
+// The page of one of them.
+const PARTS = { topics: topic, groups: group, schemas: schema };
+const VIEWS = { overview, topics, groups, flows, agents, audit, streams, schemas };
 
 const app = document.querySelector("#app");
 let session = null;
@@ -88,7 +93,7 @@ function show() {
   if (!main) return;
   leave?.();
   const [name = "overview", ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decode).filter(Boolean);
-  const found = rest.length && name === "topics" ? topic : rest.length && name === "groups" ? group : VIEWS[name] ?? overview;
+  const found = (rest.length ? PARTS[name] : undefined) ?? VIEWS[name] ?? overview;
   for (const link of document.querySelectorAll("nav a[data-page]")) {
     if (link.dataset.page === (VIEWS[name] ? name : "overview")) {
       link.setAttribute("aria-current", "page");

@@ -31,10 +31,16 @@ class ByteBudget:
         """Return an empty share of one request."""
         return Share(self)
 
-    async def take(self, share: "Share", size: int) -> None:
-        """Take bytes for a share; wait for them behind those who wait already."""
+    def take_now(self, share: "Share", size: int) -> bool:
+        """Take bytes for a share if nothing has to wait for them; return whether that was so."""
         if (not self._waiting or share is self._reserve_owner) and self._has(share, size):
             self._grant(share, size)
+            return True
+        return False
+
+    async def take(self, share: "Share", size: int) -> None:
+        """Take bytes for a share; wait for them behind those who wait already."""
+        if self.take_now(share, size):
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((share, size, future))
@@ -93,6 +99,10 @@ class Share:
         self._budget = budget
         self.taken = 0
         self.reserved = 0
+
+    def take_now(self, size: int) -> bool:
+        """Take more bytes if they are there; return whether they were."""
+        return self._budget.take_now(self, size)
 
     async def take(self, size: int) -> None:
         """Take more bytes, and wait for them if need be."""

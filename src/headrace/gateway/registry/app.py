@@ -18,10 +18,11 @@ from urllib.parse import parse_qs, unquote
 import structlog
 
 from headrace.client.error import ClientError
+from headrace.gateway.access.rights import EVERYTHING, Rights
+from headrace.gateway.access.watched_users import WatchedUsers
 from headrace.gateway.http.asgi import Receive, Scope, Send
 from headrace.gateway.http.byte_budget import ByteBudget
-from headrace.gateway.registry.access.user import EVERYTHING, Rights
-from headrace.gateway.registry.access.watched_users import WatchedUsers
+from headrace.gateway.registry.access.subject_users import SUBJECT_USERS, can_read, can_write
 from headrace.gateway.registry.body import MOST_BODY_BYTES, Disconnected, Refused, read_body
 from headrace.gateway.registry.error import RegistryError, bad_request, store_failure
 from headrace.gateway.registry.forwarder import OFFSET_HEADER, ForwardedAnswer
@@ -58,7 +59,9 @@ class RegistryApp:
     """One instance of the registry as an ASGI application."""
 
     def __init__(self, settings: RegistrySettings, port: int) -> None:
-        self._users = None if settings.users is None else WatchedUsers(settings.users)
+        self._users = (
+            None if settings.users is None else WatchedUsers(settings.users, SUBJECT_USERS)
+        )
         self._guarded = settings.is_loopback and self._users is None
         self.service = RegistryService(settings, port)
         self._bodies = ByteBudget(_BUDGET_BYTES, reserve=MOST_BODY_BYTES)
@@ -208,9 +211,9 @@ def _authorize(route: Route, request: Request) -> None:
         RegistryError: 40301.
     """
     rights, subject = request.rights, request.subject
-    if route.right is Right.READ and not rights.can_read(subject):
+    if route.right is Right.READ and not can_read(rights, subject):
         raise RegistryError(40301, f"User is denied read access to subject '{subject}'")
-    if route.right is Right.WRITE and not rights.can_write(subject):
+    if route.right is Right.WRITE and not can_write(rights, subject):
         where = f"subject '{subject}'" if subject else "all subjects"
         raise RegistryError(40301, f"User is denied write access to {where}")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from headrace.gateway.registry.access.user import EVERYTHING, Rights
+from headrace.gateway.access.rights import EVERYTHING, Rights
 from headrace.gateway.registry.error import RegistryError, bad_request, invalid_version
 from headrace.gateway.registry.state.stored_schema import Json
 from headrace.gateway.registry.state.subject_name import (

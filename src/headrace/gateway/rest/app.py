@@ -4,7 +4,9 @@ Rule 1: nothing here waits for a broker: handlers run in threads, or wait withou
 Rule 2: the bytes of a body count against one budget from their arrival until the response is there;
 those of responses with records against another until the client has them.
 Rule 3: this is the only place that writes the error of a whole request as bytes.
-Rule 4: web pages of other sites may not use it. A browser asks no one before it sends a body for a
+Rule 4: nothing is looked up for a sender who has not logged in, and no body is read of one who has
+not the right that the route names.
+Rule 5: web pages of other sites may not use it. A browser asks no one before it sends a body for a
 page whose type is none of JSON's, or that has no type: such bodies are refused.
 """
 
@@ -17,8 +19,11 @@ from typing import Final
 import structlog
 
 from headrace.client.error import ClientError
+from headrace.gateway.access.watched_users import WatchedUsers
 from headrace.gateway.http.asgi import Message, Receive, Scope, Send
 from headrace.gateway.http.byte_budget import ByteBudget
+from headrace.gateway.rest.access.sender import authenticate
+from headrace.gateway.rest.access.topic_users import TOPIC_USERS
 from headrace.gateway.rest.cluster_access import ClusterAccess
 from headrace.gateway.rest.consumer.instances import ConsumerInstances
 from headrace.gateway.rest.error import Disconnected, Refused, RestError, cluster_error
@@ -29,6 +34,7 @@ from headrace.gateway.rest.request import JSON_TYPE, V2_TYPE, Answer, Call, Requ
 from headrace.gateway.rest.request_body import MOST_BODY_BYTES, MOST_CONTROL_BYTES
 from headrace.gateway.rest.route import Route
 from headrace.gateway.rest.router import Router
+from headrace.gateway.rest.schema.schema_codec import SchemaCodec
 from headrace.gateway.rest.settings import RestSettings
 from headrace.gateway.rest.stream.topic_stream import TopicStreams
 from headrace.gateway.rest.table import ROUTES
@@ -40,6 +46,14 @@ _BODIES_BYTES: Final = 64 << 20
 _RESPONSES_BYTES: Final = 64 << 20
 _PARSERS: Final = 4
 _CHUNK_BYTES: Final = 256 << 10
+_SMALL_BYTES: Final = 16 << 10
+"""What a response may leave in the buffer of its connection, in one message."""
+
+_NO_LOGIN: Final = "This server has no login and answers only to 127.0.0.1, localhost and [::1]. "
+_NO_PAGES: Final = "Web pages of other sites may not use it."
+_INTERNAL_ERROR: Final = 1011
+"""The code of a WebSocket that a failure ends."""
+
 _BODY_METHODS: Final = ("POST", "PUT", "PATCH")
 _TYPES_OF_PAGES: Final = (
     "",
@@ -54,7 +68,8 @@ class RestApp:
 
     def __init__(self, settings: RestSettings, base_url: str) -> None:
         self._settings = settings
-        self._guarded = settings.is_loopback
+        self._users = None if settings.users is None else WatchedUsers(settings.users, TOPIC_USERS)
+        self._guarded = settings.is_loopback and self._users is None
         self._base_url = base_url
         self._router = Router((each.method, each.path, each) for each in ROUTES)
         self._bodies = ByteBudget(_BODIES_BYTES, reserve=MOST_BODY_BYTES)
@@ -66,6 +81,8 @@ class RestApp:
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -84,22 +101,24 @@ class RestApp:
         client = self._settings.client
         loop = asyncio.get_running_loop()
         access = ClusterAccess(client)
+        registry = self._settings.registry
+        schemas = None if registry is None else SchemaCodec(registry)
         return Services(
             access=access,
             producer=Producer(access, client, loop),
-            consumers=ConsumerInstances(client, self._settings.instance_timeout_seconds, loop),
+            consumers=ConsumerInstances(
+                client, self._settings.instance_timeout_seconds, loop, schemas
+            ),
             streams=TopicStreams(client),
             base_url=self._base_url,
             parsers=ThreadPoolExecutor(_PARSERS, thread_name_prefix="rest-parse"),
             responses=self._responses,
+            schemas=schemas,
         )
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert self._services is not None
-        headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1")
-            for name, value in scope["headers"]
-        }
+        headers = _decoded(scope)
         share, response_share = self._bodies.share(), self._responses.share()
         content_type = JSON_TYPE if scope["path"].startswith("/v3") else _accepted(headers)
         body = _Reception(receive)
@@ -125,18 +144,35 @@ class RestApp:
             share.give_back()
             response_share.give_back()
 
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a client that asks for a WebSocket; until it is one, errors are responses."""
+        assert self._services is not None
+        headers = _decoded(scope)
+        answers = _SocketAnswers(send)
+        try:
+            route, request = self._find({**scope, "method": "GET"}, headers)
+            if route.handle_websocket is None:
+                raise RestError(400, "This path is no WebSocket: send a plain request.")
+            await route.handle_websocket(request, self._services, receive, answers)
+        except RestError as error:
+            await answers.refuse(error)
+        except ClientError as error:
+            await answers.refuse(cluster_error(error))
+        except Exception:
+            if answers.has_gone:
+                return
+            log.exception("rest_websocket_failed", path=scope["path"])
+            await answers.refuse(RestError(500, "Internal Server Error"))
+
     def _find(self, scope: Scope, headers: Mapping[str, str]) -> tuple[Route, Request]:
         if (self._guarded and not is_loopback_name(headers.get("host", ""))) or from_other_site(
             _Headers(headers)
         ):
-            raise RestError(
-                403,
-                "This server has no login and answers only to 127.0.0.1, localhost and [::1], "
-                "and to no web page of another site.",
-                40301,
-            )
+            raise RestError(403, _NO_PAGES if self._users else f"{_NO_LOGIN}{_NO_PAGES}", 40301)
+        sender = authenticate(self._users, headers.get("authorization", ""))
         raw_path = scope.get("raw_path") or scope["path"].encode()
         route, path = self._router.find(scope["method"], raw_path.partition(b"?")[0])
+        sender.check_path(route.right, path)
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if (
             scope["method"] in _BODY_METHODS
@@ -145,7 +181,7 @@ class RestApp:
         ):
             raise RestError(415, "HTTP 415 Unsupported Media Type")
         query = parse_query(scope["query_string"].decode("latin-1"))
-        return route, Request(scope["method"], path, query, headers)
+        return route, Request(scope["method"], path, query, headers, sender=sender)
 
     async def _serve(self, route: Route, exchange: Exchange) -> Answer | None:
         if route.handle_async is not None:
@@ -154,7 +190,7 @@ class RestApp:
         request = exchange.request
         if request.method in _BODY_METHODS:
             body = await exchange.body(MOST_CONTROL_BYTES)
-            request = Request(request.method, request.path, request.query, request.headers, body)
+            request = replace(request, body=body)
         access = exchange.services.access
         cluster_id = await access.cluster_id()
         handle, base_url = route.handle, self._base_url
@@ -162,6 +198,34 @@ class RestApp:
         return await access.run(
             lambda pool: _written(handle(Call(request, pool, base_url, cluster_id)))
         )
+
+
+class _SocketAnswers:
+    """What is sent to a client that asked for a WebSocket."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._is_open = False
+        self.has_gone = False
+
+    async def __call__(self, message: Message) -> None:
+        self._is_open |= message["type"] == "websocket.accept"
+        try:
+            await self._send(message)
+        except OSError:  # the client
+            self.has_gone = True
+            raise
+
+    async def refuse(self, error: RestError) -> None:
+        """Send an error instead of a WebSocket, or end the one that there is."""
+        if self._is_open:
+            await self._send({"type": "websocket.close", "code": _INTERNAL_ERROR})
+            return
+
+        async def send(message: Message) -> None:
+            await self._send({**message, "type": f"websocket.{message['type']}"})
+
+        await _send_error(send, error, JSON_TYPE, close=True)
 
 
 class _Headers:
@@ -191,6 +255,12 @@ class _Reception:
         return _has_body(headers) and not self._is_complete
 
 
+def _decoded(scope: Scope) -> dict[str, str]:
+    return {
+        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
+    }
+
+
 def _has_body(headers: Mapping[str, str]) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
@@ -199,6 +269,8 @@ def _stop(services: Services) -> None:
     services.producer.stop()
     services.streams.stop()
     services.access.close()
+    if services.schemas is not None:
+        services.schemas.close()
     services.parsers.shutdown(wait=True, cancel_futures=True)
 
 
@@ -226,9 +298,14 @@ async def _send(send: Send, answer: Answer, *, close: bool = False) -> None:
         headers.append((b"content-type", answer.content_type.encode()))
     if answer.status == 204:
         headers = []
+    if answer.status == 401:
+        headers.append((b"www-authenticate", b'Basic realm="REST proxy"'))
     if close:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    if len(body) <= _SMALL_BYTES:
+        await send({"type": "http.response.body", "body": body})
+        return
     # uvicorn waits for the client before it takes the next piece, not after it has taken one. The
     # last message is empty, so that the body is with the client when this returns.
     for at in range(0, len(body), _CHUNK_BYTES):

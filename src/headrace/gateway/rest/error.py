@@ -102,8 +102,8 @@ def not_found(message: str = "HTTP 404 Not Found", code: int = 404) -> RestError
 def needs_registry(what: str) -> RestError:
     """Return the error of data that needs a schema: never a silent success."""
     return unprocessable(
-        f"Payload error. {what[0].upper()}{what[1:]} is not supported by this proxy, with or "
-        "without a schema registry: write BINARY, STRING or JSON (API v2: binary or json)",
+        f"Payload error. {what[0].upper()}{what[1:]} needs a schema registry, and this proxy was "
+        "started without --registry URL: write BINARY, STRING or JSON (API v2: binary or json)",
         42206,
     )
 

@@ -13,10 +13,12 @@ from headrace.gateway.rest.consumer.instances import ConsumerInstances
 from headrace.gateway.rest.produce.producer import Producer
 from headrace.gateway.rest.request import Answer, Request
 from headrace.gateway.rest.request_body import read_body
+from headrace.gateway.rest.schema.schema_codec import SchemaCodec
 from headrace.gateway.rest.stream.topic_stream import TopicStreams
 
-LARGE_BYTES: Final = 64 << 10
-"""What is parsed or written at once on the event loop; more goes to a thread."""
+LARGE_BYTES: Final = 192 << 10
+"""What is parsed or written at once on the event loop, about 1 ms; more goes to a thread. A hundred
+records of 1 KiB are less: to hand them over would cost as much as to parse them."""
 
 RECORD_BYTES: Final = 512
 """What a record costs beyond its own bytes, in time as in memory: `{}` is a record, too."""
@@ -34,6 +36,7 @@ class Services:
         base_url: what links begin with.
         parsers: threads for bodies that would hold up the event loop.
         responses: bytes that all responses with records may hold together.
+        schemas: None without a schema registry.
     """
 
     access: ClusterAccess
@@ -43,6 +46,7 @@ class Services:
     base_url: str
     parsers: ThreadPoolExecutor
     responses: ByteBudget
+    schemas: SchemaCodec | None = None
 
 
 @dataclass(frozen=True, slots=True)

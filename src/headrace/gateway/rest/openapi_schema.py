@@ -212,7 +212,15 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         validate_only="flag?",
     ),
     "UpdatePartitionCountRequest": _object(partitions_count="number"),
-    "ProduceData": _object(type="text?", data="any?"),
+    "ProduceData": _object(
+        type="text?",
+        data="any?",
+        subject="text?",
+        subject_name_strategy="text?",
+        schema_id="number?",
+        schema_version="number?",
+        schema="text?",
+    ),
     "ProduceHeader": _object(name="text", value="text?"),
     "ProduceRequest": _object(
         partition_id="number?",
@@ -221,7 +229,13 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         value="ProduceData?",
         timestamp="text?",
     ),
-    "ProducedData": _object(type="text?", size="number"),
+    "ProducedData": _object(
+        type="text?",
+        size="number",
+        subject="text?",
+        schema_id="number?",
+        schema_version="number?",
+    ),
     "ProduceResponse": _object(
         error_code="number",
         message="text?",
@@ -265,7 +279,13 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "ReplicaV2": _object(broker="number", leader="flag", in_sync="flag"),
     "OffsetsV2": _object(beginning_offset="number", end_offset="number"),
     "ProduceRecordV2": _object(key="any?", value="any?", partition="number?"),
-    "ProduceRequestV2": _object(records="ProduceRecordV2[]"),
+    "ProduceRequestV2": _object(
+        records="ProduceRecordV2[]",
+        key_schema="text?",
+        key_schema_id="number?",
+        value_schema="text?",
+        value_schema_id="number?",
+    ),
     "ProducedOffsetV2": _object(
         partition="number?", offset="number?", error_code="number?", error="text?"
     ),

@@ -6,6 +6,8 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from headrace.client.network.pool import ConnectionPool
+from headrace.gateway.rest.access.right import Right
+from headrace.gateway.rest.access.sender import ANYONE, Sender
 from headrace.gateway.rest.error import RestError, bad_request
 from headrace.gateway.rest.json_document import read_json, read_object
 
@@ -22,6 +24,7 @@ class Request:
         path: the parameters in the path, decoded.
         query: the parameters behind `?`; of several with one name, the last.
         headers: by names in lower case.
+        sender: who sent it.
     """
 
     method: str
@@ -29,6 +32,7 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    sender: Sender = ANYONE
 
     def document(self) -> dict[str, Any]:
         """Return the body, a JSON object.
@@ -100,6 +104,10 @@ class Call:
     pool: ConnectionPool
     base_url: str
     cluster_id: str
+
+    def can_describe(self, topic: str) -> bool:
+        """Return whether the sender may see a topic."""
+        return self.request.sender.can(Right.DESCRIBE, topic)
 
 
 def parse_query(text: str) -> dict[str, str]:

@@ -16,6 +16,12 @@ from headrace.gateway.http.evictable_connection import IDLE_SECONDS, MOST_CONNEC
 from headrace.gateway.rest.app import RestApp
 from headrace.gateway.rest.connection import RestConnection
 from headrace.gateway.rest.settings import RestSettings
+from headrace.gateway.rest.websocket import (
+    MOST_MESSAGE_BYTES,
+    PING_SECONDS,
+    PONG_SECONDS,
+    RestWebSocket,
+)
 from headrace.model.error import ConfigError
 
 log = structlog.get_logger()
@@ -33,7 +39,7 @@ class RestServer:
             urlopen(f"{server.url}/v3/clusters")
 
     Raises:
-        ConfigError: the address cannot be bound.
+        ConfigError: the address cannot be bound, or the file of users cannot be used.
     """
 
     def __init__(self, settings: RestSettings) -> None:
@@ -58,7 +64,11 @@ class RestServer:
             access_log=False,
             loop="asyncio",
             http=RestConnection,
-            ws="none",
+            ws=RestWebSocket,
+            ws_max_size=MOST_MESSAGE_BYTES,
+            ws_ping_interval=PING_SECONDS,
+            ws_ping_timeout=PONG_SECONDS,
+            ws_per_message_deflate=False,
             lifespan="on",
             server_header=False,
             proxy_headers=False,
@@ -68,7 +78,9 @@ class RestServer:
         )
         self._server = uvicorn.Server(config)
         self._thread: Thread | None = None
-        if not settings.is_loopback:
+        if settings.users is not None and not settings.is_loopback:
+            log.warning("rest_login_without_tls", listen=str(settings.listen))
+        elif not settings.is_loopback:
             log.warning("rest_without_login", listen=str(settings.listen))
 
     def run(self, ready: Callable[[], object] = lambda: None) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from headrace.gateway.rest.access.right import Right
 from headrace.gateway.rest.exchange import Exchange
 from headrace.gateway.rest.openapi import describe
 from headrace.gateway.rest.request import Answer
@@ -20,6 +21,7 @@ ROUTES: Final = [
     Route(
         method="GET",
         path="/openapi.json",
+        right=Right.LOGIN,
         summary="Describe this API",
         handle_async=_openapi,
         returns="OpenApi",

@@ -2,12 +2,9 @@
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 
-from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.event import EventBatch
 from headrace.ingest.format.avro_event import SCHEMA
-from headrace.ingest.settings import Settings
 
 
 class Serializer(ABC):
@@ -74,26 +71,3 @@ class AvroEventSerializer(Serializer):
         self._out.seek(0)
         self._out.truncate()
         return data
-
-
-def make_serializer(
-    settings: Settings, key: str, parameters: Mapping[str, str]
-) -> Callable[[], Serializer]:
-    """Return how to create the serializer that a setting names; each file gets a new one.
-
-    Raises:
-        SettingError: there is no such serializer.
-    """
-    written = settings.text(key)
-    newline = parameters.get("appendNewline", "true").lower() == "true"
-    match simple_name(written).lower():
-        case "text" | "bodytexteventserializer":
-            return lambda: TextSerializer(newline)
-        case "header_and_text" | "headerandbodytexteventserializer":
-            return lambda: HeaderAndTextSerializer(newline)
-        case "avro_event" | "flumeeventavroeventserializer":
-            codec = parameters.get("compressionCodec", "null")
-            return lambda: AvroEventSerializer(codec)
-    raise settings.wrong(
-        key, f"there is no serializer {written!r}: write text, header_and_text or avro_event"
-    )

@@ -9,6 +9,7 @@ from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import EventBatch, Headers
 from headrace.ingest.format.avro_event import HeadersEncoder, encode_long
 from headrace.ingest.format.event_time import time_ms
+from headrace.ingest.kafka.schema_framing import SchemaFraming
 
 _PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -25,6 +26,7 @@ class TopicColumns(NamedTuple):
         record_headers: the names of record headers and the event headers they come from.
         all_headers: write all of an event's headers as record headers.
         flume_format: write the value as an Avro event with headers, instead of the body.
+        framing: puts the ids of schemas in front of the values.
     """
 
     topic: str
@@ -35,25 +37,31 @@ class TopicColumns(NamedTuple):
     record_headers: Mapping[str, str] = {}
     all_headers: bool = False
     flume_format: bool = False
+    framing: SchemaFraming | None = None
 
     def tables(self, batch: EventBatch) -> list[tuple[str, pa.Table]]:
         """Return the records of a batch by topic, in order within each topic."""
         if not len(batch):
             return []
         if self.topic_header is None:
-            return [(self.topic, self._table(batch))]
+            return [(self.topic, self._table(self.topic, batch))]
         shared = batch.same_headers
         if shared is not None:
-            return [(shared.get(self.topic_header, self.topic), self._table(batch))]
+            topic = shared.get(self.topic_header, self.topic)
+            return [(topic, self._table(topic, batch))]
         rows: dict[str, list[int]] = {}
         for row, headers in enumerate(batch.headers):
             rows.setdefault(headers.get(self.topic_header, self.topic), []).append(row)
         if len(rows) == 1:
-            return [(next(iter(rows)), self._table(batch))]
-        return [(topic, self._table(batch.pick(chosen))) for topic, chosen in rows.items()]
+            (topic,) = rows
+            return [(topic, self._table(topic, batch))]
+        return [(topic, self._table(topic, batch.pick(chosen))) for topic, chosen in rows.items()]
 
-    def _table(self, batch: EventBatch) -> pa.Table:
-        columns: dict[str, pa.Array] = {"value": pa.array(self._values(batch), pa.large_binary())}
+    def _table(self, topic: str, batch: EventBatch) -> pa.Table:
+        values = self._values(batch)
+        if self.framing is not None:
+            values = self.framing.frame(topic, batch, values)
+        columns: dict[str, pa.Array] = {"value": pa.array(values, pa.large_binary())}
         shared = batch.same_headers
         if shared is not None and not shared and self.default_partition is None:
             return pa.table(columns)

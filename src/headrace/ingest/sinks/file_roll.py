@@ -6,7 +6,8 @@ from typing import BinaryIO
 
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import EventBatch
-from headrace.ingest.format.serializer import Serializer, make_serializer
+from headrace.ingest.format.serializer import Serializer
+from headrace.ingest.format.serializer_choice import make_serializer
 from headrace.ingest.settings import Settings, number, prefix, text
 from headrace.ingest.sink import Sink
 
@@ -20,7 +21,11 @@ class FileRollSink(Sink):
     SETTINGS = (
         text("sink.directory", "Where the files go.", required=True),
         number("sink.rollInterval", "Seconds until a new file; 0 is never.", 30),
-        text("sink.serializer", "text, header_and_text or avro_event.", "TEXT"),
+        text(
+            "sink.serializer",
+            "text, header_and_text, avro_event or Flume's AvroEventSerializer.",
+            "TEXT",
+        ),
         prefix("sink.serializer", "Its parameters."),
         text("sink.pathManager", "Ignored: names are those of DEFAULT.", "DEFAULT"),
         text("sink.pathManager.extension", "The end of their names."),

@@ -17,7 +17,8 @@ from headrace.ingest.file.bucket_file import BucketFile, RollPolicy
 from headrace.ingest.file.in_use_journal import InUseFile, InUseJournal
 from headrace.ingest.format.path_escape import PathEscape
 from headrace.ingest.format.sequence_file import SequenceFileSerializer
-from headrace.ingest.format.serializer import Serializer, make_serializer
+from headrace.ingest.format.serializer import Serializer
+from headrace.ingest.format.serializer_choice import make_serializer
 from headrace.ingest.settings import Settings, flag, number, prefix, refused, text
 from headrace.ingest.sink import Sink
 from headrace.storage.storage_folder import StorageFolder, open_folder
@@ -85,7 +86,11 @@ class HdfsSink(Sink):
         text("hdfs.roundUnit", "The unit.", "second", choices=("second", "minute", "hour")),
         text("hdfs.timeZone", "The time zone of the escapes.", "Local Time"),
         flag("hdfs.useLocalTimeStamp", "Use the time of writing instead of a header.", False),
-        text("serializer", "text, header_and_text or avro_event.", "TEXT"),
+        text(
+            "serializer",
+            "text, header_and_text, avro_event or Flume's AvroEventSerializer.",
+            "TEXT",
+        ),
         prefix("serializer", "Its parameters."),
         *(text(f"hdfs.{word}", "Ignored.") for word in _HADOOP_ONLY),
         *(

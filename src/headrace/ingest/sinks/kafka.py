@@ -7,6 +7,7 @@ from headrace.ingest.event import EventBatch
 from headrace.ingest.kafka.auditor import AUDIT_SETTINGS, Auditor
 from headrace.ingest.kafka.client_config import client_settings
 from headrace.ingest.kafka.producer_setting import PRODUCER_SETTINGS, writer_options
+from headrace.ingest.kafka.schema_framing import SCHEMA_SETTINGS, SchemaFraming
 from headrace.ingest.kafka.topic_columns import TopicColumns
 from headrace.ingest.kafka.topic_writer import TopicLedger, TopicWriter
 from headrace.ingest.settings import Settings, flag, number, prefix, text
@@ -19,7 +20,8 @@ class KafkaSink(Sink):
     them.
 
     The header `key` is the key of the record. With `kafka.transactional.id` each batch is a
-    transaction, which also stores the positions of a source with `exactlyOnce`.
+    transaction, which also stores the positions of a source with `exactlyOnce`. With
+    `schema.registry.url` values are Avro in the framing of the schema registry.
     """
 
     BATCH_SETTING = "flumeBatchSize"
@@ -39,6 +41,7 @@ class KafkaSink(Sink):
         text("timestampHeader", "The header with the record's time."),
         prefix("header", "Record headers: header.NAME = name of the event's header."),
         flag("kafka.allHeaders", "Write all headers of an event as record headers.", False),
+        *SCHEMA_SETTINGS,
         *AUDIT_SETTINGS,
     )
 
@@ -46,6 +49,8 @@ class KafkaSink(Sink):
         super().__init__(name, settings)
         override = settings.flag("allowTopicOverride")
         partition = settings.optional("defaultPartitionId")
+        flume_format = settings.flag("useFlumeEventFormat")
+        self._framing = SchemaFraming.of(settings, flume_format=flume_format)
         self._form = TopicColumns(
             topic=settings.text("kafka.topic"),
             topic_header=settings.text("topicHeader") if override else None,
@@ -54,7 +59,8 @@ class KafkaSink(Sink):
             timestamp_header=settings.optional("timestampHeader"),
             record_headers=settings.below("header"),
             all_headers=settings.flag("kafka.allHeaders"),
-            flume_format=settings.flag("useFlumeEventFormat"),
+            flume_format=flume_format,
+            framing=self._framing,
         )
         client = client_settings(settings, "producer")
         self._auditor = Auditor(settings, client, SOURCE_TIER)
@@ -80,6 +86,8 @@ class KafkaSink(Sink):
     def stop(self) -> None:
         self._writer.close()
         self._auditor.stop()
+        if self._framing is not None:
+            self._framing.close()
         self.counters.add("ConnectionClosedCount")
 
     def deliver(self, batch: EventBatch) -> None:

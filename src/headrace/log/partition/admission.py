@@ -12,11 +12,12 @@ batches need that, so that a broker can call `admit` in a thread for them. Other
 thread, so `admit` gives up, if asked to, on those that would hold it for long.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from headrace.model.error import (
     BatchTooLarge,
+    ConfigError,
     CorruptBatch,
     InvalidRecord,
     InvalidTimestamp,
@@ -45,13 +46,27 @@ _KEY_RULE = "it has no key, and the topic is compacted"
 _MAX_NAMED_RECORDS = 1000
 
 
-def admit(records: Buffer, config: LogConfig, now_ms: int, *, patient: bool = True) -> list[Batch]:
+CheckSchemas = Callable[[LogConfig, memoryview, int], object]
+"""Raises what is wrong with the schemas that sound records name: given the topic's configuration,
+the records of one batch, inflated, and their number."""
+
+
+def admit(
+    records: Buffer,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    patient: bool = True,
+    check_schemas: CheckSchemas | None = None,
+) -> list[Batch]:
     """Return the batches in `records`, each of them sound and allowed by the topic's configuration.
 
     Args:
         patient: no other batch waits for this thread: inflate whatever is allowed.
+        check_schemas: called for the records of a topic that checks schemas.
 
     Raises:
+        ConfigError: the topic checks schemas, and nothing here can.
         TakesLong: not `patient`, and a batch inflates to 1 MiB and a hundred times its size.
         CorruptBatch, UnsupportedBatch, InvalidRecord: from `Batch.validate`, and for bytes that
             are not whole batches.
@@ -72,8 +87,12 @@ def admit(records: Buffer, config: LogConfig, now_ms: int, *, patient: bool = Tr
             )
         batch.validate(from_client=True)
         rows = _check_records(batch, config, now_ms, patient)
+        if config.checks_schemas:
+            if check_schemas is None:
+                raise ConfigError("the topic checks schemas, which only its broker can")
+            check_schemas(config, rows, batch.record_count)
         position += batch_bytes
-        if config.compression_type != _PRODUCERS_CHOICE:
+        if config.compression_type not in (_PRODUCERS_CHOICE, _name(batch.compression)):
             batch = _recompressed(batch, config, rows)
         batches.append(batch)
     if not batches:
@@ -82,12 +101,16 @@ def admit(records: Buffer, config: LogConfig, now_ms: int, *, patient: bool = Tr
 
 
 def must_open(records: Buffer, config: LogConfig) -> bool:
-    """Return whether `admit` would inflate or compress: what may take long."""
+    """Return whether `admit` would inflate, compress, or check schemas: what may take long."""
     view = view_of(records)
     if len(view) < HEADER_BYTES:
         return False
     batch = Batch(view)
-    return bool(batch.compression) or config.compression_type not in _UNCOMPRESSED
+    return (
+        bool(batch.compression)
+        or config.checks_schemas
+        or config.compression_type not in _UNCOMPRESSED
+    )
 
 
 def unchecked(records: Buffer, *, whole: bool = True) -> list[Batch]:
@@ -136,10 +159,8 @@ def _out_of_time(batch: Batch, config: LogConfig, now_ms: int) -> bool:
     return batch.max_timestamp > newest_ms or 0 <= batch.base_timestamp < oldest_ms
 
 
-def _check_records(
-    batch: Batch, config: LogConfig, now_ms: int, patient: bool
-) -> memoryview | None:
-    """Check the records of a batch; return them if they are to be brought into another codec.
+def _check_records(batch: Batch, config: LogConfig, now_ms: int, patient: bool) -> memoryview:
+    """Check the records of a batch; return them, inflated.
 
     Raises:
         BatchTooLarge, TakesLong: it inflates to too much.
@@ -147,7 +168,6 @@ def _check_records(
     """
     untimely = _out_of_time(batch, config, now_ms)
     rows = batch.records
-    recompress = config.compression_type not in (_PRODUCERS_CHOICE, _name(batch.compression))
     if batch.compression:
         if not framing.can_hold(batch):
             raise InvalidRecord(
@@ -163,7 +183,7 @@ def _check_records(
         and framing.is_sound(batch.data)
     ):
         # Most batches: each record is at most as new as the head says, and that is in time.
-        return rows if recompress else None
+        return rows
     oldest_ms, newest_ms = _bounds(config, now_ms)
     problem, record, marks = framing.inspect(
         rows,
@@ -185,7 +205,7 @@ def _check_records(
             f"a batch says that its records reach from {batch.base_timestamp} to "
             f"{batch.max_timestamp}, outside of {_time_rule(config, now_ms)}"
         )
-    return rows if recompress else None
+    return rows
 
 
 def _inflated(batch: Batch, patient: bool) -> memoryview:
@@ -238,14 +258,12 @@ def _own_codec(config: LogConfig) -> Codec:
     return Codec.NONE if name == "uncompressed" else Codec[name.upper()]
 
 
-def _recompressed(batch: Batch, config: LogConfig, rows: memoryview | None) -> Batch:
+def _recompressed(batch: Batch, config: LogConfig, rows: memoryview) -> Batch:
     """Return the batch in the topic's own codec, which must keep it below max.message.bytes too.
 
     Args:
-        rows: its records, inflated; None when the batch is in that codec already.
+        rows: its records, inflated.
     """
-    if rows is None:
-        return batch
     codec = _own_codec(config)
     levels = {
         Codec.GZIP: None if config.compression_gzip_level < 0 else config.compression_gzip_level,

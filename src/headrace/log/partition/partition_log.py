@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headrace.log.filesystem import Bytes
 from headrace.log.index.transaction_index import AbortedTransactionEntry
-from headrace.log.partition.admission import admit, must_open
+from headrace.log.partition.admission import CheckSchemas, admit, must_open
 from headrace.log.partition.appended import Appended
 from headrace.log.partition.appender import Appender
 from headrace.log.partition.leader_epochs import EpochEnd
@@ -150,14 +150,26 @@ class PartitionLog:
     # -- opening batches: any thread ---------------------------------------------------------
 
     def must_open(self, records: Bytes) -> bool:
-        """Return whether a client's batch must be inflated or compressed: call `admit` in a thread
-        then, and hand `append` what it returns."""
+        """Return whether a client's batch must be inflated or compressed, or its schemas checked:
+        call `admit` in a thread then, and hand `append` what it returns."""
         return must_open(records, self._state.config)
 
-    def admit(self, records: Bytes, *, patient: bool = True) -> list[Batch]:
+    def admit(
+        self,
+        records: Bytes,
+        *,
+        patient: bool = True,
+        check_schemas: CheckSchemas | None = None,
+    ) -> list[Batch]:
         """Check a client's batches, and bring them into the topic's codec (`admission.admit`)."""
         state = self._state
-        return admit(records, state.config, state.storage.clock.wall_ms(), patient=patient)
+        return admit(
+            records,
+            state.config,
+            state.storage.clock.wall_ms(),
+            patient=patient,
+            check_schemas=check_schemas,
+        )
 
     # -- what it is made of --------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any
 from headrace.model.error import ConfigError
 from headrace.schema.avro.parsed import AvroSchema
 from headrace.schema.parsed import ParsedSchema
+from headrace.serde.codec.avro_bound import AvroBound
 from headrace.serde.codec.avro_size import has_items_without_bytes
 from headrace.serde.codec.codec import Codec
 from headrace.serde.error import Undecodable, Unencodable
@@ -22,13 +23,16 @@ class AvroCodec(Codec):
             from fastavro import parse_schema
         except ImportError:
             raise ConfigError("Avro values need fastavro: pip install fastavro") from None
-        self._schema = parse_schema(json.loads(schema.formatted("resolved")))
+        declared = json.loads(schema.formatted("resolved"))
+        self._bound = AvroBound(declared)
+        self._schema = parse_schema(declared)
 
     def decode(self, data: bytes, indexes: tuple[int, ...] = (0,)) -> Any:
         from fastavro import schemaless_reader
 
         if self._is_bomb:
             raise Undecodable("its schema has arrays of items without bytes, which are not read")
+        self._bound.check(data)
         source = io.BytesIO(data)
         try:
             value = schemaless_reader(source, self._schema, None)

@@ -30,7 +30,7 @@ from headrace.model.config import ConfigKey
 from headrace.model.config_code import ConfigOperation
 from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId
-from headrace.model.topic_config import TOPIC_CONFIG
+from headrace.model.topic_config import SUBJECT_NAME_STRATEGIES, TOPIC_CONFIG
 from headrace.testing.local_broker import local_broker
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.produce_request import (
@@ -94,6 +94,11 @@ ROWS = [
     Row("compression.lz4.level", "17", own=(("compression.type", "lz4"),)),
     Row("compression.type", "gzip", shows=True),
     Row("compression.zstd.level", "19", own=(("compression.type", "zstd"),)),
+    # Without a registry such a topic takes nothing; with one see broker/schema.
+    Row("confluent.key.schema.validation", "true", shows=True),
+    Row("confluent.key.subject.name.strategy", SUBJECT_NAME_STRATEGIES[1]),
+    Row("confluent.value.schema.validation", "true", shows=True),
+    Row("confluent.value.subject.name.strategy", SUBJECT_NAME_STRATEGIES[2]),
     Row("delete.retention.ms", "1"),
     Row("file.delete.delay.ms", "1"),
     Row("flush.messages", "1", shows=True),

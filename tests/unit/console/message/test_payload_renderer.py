@@ -114,3 +114,20 @@ def test_headers_are_hidden_by_their_name() -> None:
 def test_a_mask_of_another_topic_hides_nothing() -> None:
     assert not PayloadRenderer(Masks(["payments:card", "pay*:x"]).of("clicks")).hides
     assert PayloadRenderer(Masks(["pay*:x"]).of("payments")).hides
+
+
+def test_an_avro_file_that_would_end_the_process_is_shown_as_bytes() -> None:
+    node = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
+    out = io.BytesIO()
+    value: dict[str, object] = {"next": None}
+    for _ in range(100):
+        value = {"next": value}
+    fastavro.writer(out, fastavro.parse_schema(node), [value])
+    assert renderer().show(out.getvalue()).kind == "hex"
+
+
+def test_an_avro_file_that_unpacks_to_far_more_is_shown_as_bytes() -> None:
+    out = io.BytesIO()
+    rows = [{"page": "x" * 100_000_000}]
+    fastavro.writer(out, SCHEMA, rows, codec="deflate")
+    assert renderer().show(out.getvalue()).kind == "hex"

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from headrace.client.settings import ClientSettings
+from headrace.gateway.access.user import Users, add_user, read_users
 from headrace.gateway.registry.access.peer import read_peers
-from headrace.gateway.registry.access.user import Users, add_user, read_users
+from headrace.gateway.registry.access.subject_users import SUBJECT_USERS, can_read, can_write
 from headrace.gateway.registry.app import RegistryApp
 from headrace.gateway.registry.error import RegistryError
 from headrace.gateway.registry.forwarder import Forwarder
@@ -37,26 +38,26 @@ def basic(name: str, secret: str) -> str:
 
 def test_users_log_in_by_basic_and_bearer(tmp_path: Path) -> None:
     path = tmp_path / "users"
-    secret = add_user(path, "ann", ["write:orders-*", "read:.eu:"])
-    add_user(path, "bob", ["read:*"])
-    users = read_users(path)
+    secret = add_user(path, SUBJECT_USERS, "ann", ["write:orders-*", "read:.eu:"])
+    add_user(path, SUBJECT_USERS, "bob", ["read:*"])
+    users = read_users(path, SUBJECT_USERS)
     assert len(users) == 2
     assert secret not in path.read_text()
     for header in (basic("ann", secret), f"Bearer {secret}"):
         user = users.authenticate(header)
         assert user is not None
         assert user.name == "ann"
-        assert user.rights.can_write("orders-value")
-        assert user.rights.can_read("orders-value")
-        assert user.rights.can_read(":.eu:anything")
-        assert not user.rights.can_write(":.eu:anything")
-        assert not user.rights.can_read("users-value")
-        assert not user.rights.can_write("")
-    changed = add_user(path, "ann", ["write:*"])
-    assert read_users(path).authenticate(basic("ann", secret)) is None
-    user = read_users(path).authenticate(basic("ann", changed))
+        assert can_write(user.rights, "orders-value")
+        assert can_read(user.rights, "orders-value")
+        assert can_read(user.rights, ":.eu:anything")
+        assert not can_write(user.rights, ":.eu:anything")
+        assert not can_read(user.rights, "users-value")
+        assert not can_write(user.rights, "")
+    changed = add_user(path, SUBJECT_USERS, "ann", ["write:*"])
+    assert read_users(path, SUBJECT_USERS).authenticate(basic("ann", secret)) is None
+    user = read_users(path, SUBJECT_USERS).authenticate(basic("ann", changed))
     assert user is not None
-    assert user.rights.can_write("")
+    assert can_write(user.rights, "")
 
 
 @pytest.mark.parametrize(
@@ -65,22 +66,22 @@ def test_users_log_in_by_basic_and_bearer(tmp_path: Path) -> None:
      "Digest a", "Bearer " + "x" * 5000, "Basic \xff", "Bearer \xff"],
 )  # fmt: skip
 def test_others_do_not(tmp_path: Path, header: str) -> None:
-    add_user(tmp_path / "users", "ann", ["write:*"])
-    assert read_users(tmp_path / "users").authenticate(header) is None
+    add_user(tmp_path / "users", SUBJECT_USERS, "ann", ["write:*"])
+    assert read_users(tmp_path / "users", SUBJECT_USERS).authenticate(header) is None
 
 
 def test_wrong_lines_and_open_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="line 1 is no user"):
-        Users("ann secret")
+        Users("ann secret", SUBJECT_USERS)
     with pytest.raises(ConfigError, match="admin:x"):
-        Users(f"ann sha256${'0' * 64} admin:x")
+        Users(f"ann sha256${'0' * 64} admin:x", SUBJECT_USERS)
     with pytest.raises(ConfigError, match="no right"):
-        add_user(tmp_path / "users", "ann", ["everything"])
+        add_user(tmp_path / "users", SUBJECT_USERS, "ann", ["everything"])
     path = tmp_path / "users"
-    add_user(path, "ann", ["write:*"])
+    add_user(path, SUBJECT_USERS, "ann", ["write:*"])
     path.chmod(0o644)
     with pytest.raises(ConfigError, match="chmod 600"):
-        read_users(path)
+        read_users(path, SUBJECT_USERS)
 
 
 def test_the_lowest_address_leads() -> None:
@@ -130,7 +131,7 @@ def ear() -> Iterator[Ear]:
 def test_secrets_go_to_no_stranger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ear: Ear, peers: tuple[str, ...]
 ) -> None:
-    add_user(tmp_path / "users", "ann", ["write:*"])
+    add_user(tmp_path / "users", SUBJECT_USERS, "ann", ["write:*"])
     leader = Identity("127.0.0.1", ear.port)
     client = ClientSettings.of({"bootstrap.servers": "127.0.0.1:1"})
     service = RegistryService(

@@ -12,6 +12,8 @@ from headrace.gateway.rest.produce.record import Placed, Record
 from headrace.gateway.rest.v3.record_document import read_record, write_result
 from headrace.wire.error_code import ErrorCode
 
+BINARY = {"value": {"type": "BINARY"}}
+
 
 def test_a_record_has_data_headers_a_time_and_a_partition() -> None:
     record, types = read_record(
@@ -31,7 +33,7 @@ def test_a_record_has_data_headers_a_time_and_a_partition() -> None:
         1612552482007,
         3,
     )
-    assert types == {"key": "STRING", "value": "JSON"}
+    assert types == {"key": {"type": "STRING"}, "value": {"type": "JSON"}}
 
 
 @pytest.mark.parametrize("value", [None, {}, {"data": None}, {"type": "BINARY"}])
@@ -100,7 +102,7 @@ def test_any_object_is_a_record_or_refused(fields: dict[str, Any]) -> None:
 
 
 def test_a_result_repeats_types_and_sizes() -> None:
-    result = write_result("c", "t", Record(b"k", b"abc"), {"value": "BINARY"}, Placed(1, 7, 1500))
+    result = write_result("c", "t", Record(b"k", b"abc"), BINARY, Placed(1, 7, 1500))
 
     assert result == {
         "error_code": 200,

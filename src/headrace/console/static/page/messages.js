@@ -144,10 +144,19 @@ const preview = (value) => {
   return value.text.slice(0, 400).replace(/\s+/g, " ");
 };
 
+/** Say which schema a key or value was decoded with, or why it was not. */
+function schemaOf(part, payload) {
+  const found = payload.schema;
+  if (!found) return payload.note ? h("span", { class: "part" }, `${part}: schema id ${payload.schema_id ?? "in a header"} was not used, because ${payload.note}`) : null;
+  const place = found.subject === null ? null : h("a", { href: `#/schemas/${encodeURIComponent(found.subject)}/versions/${found.version}` }, `${found.subject}, version ${found.version}`);
+  return h("span", { class: "part" }, `${part}: `, h("span", { class: "badge" }, found.type), ` schema id ${found.id < 0 ? found.guid : found.id}`, place ? [", ", place] : null);
+}
+
 async function full(base, message, open) {
   const body = h("pre", { tabindex: "0", "aria-label": "Value" });
   const facts = h("p", { class: "facts" });
   const notes = h("p", { class: "problem", hidden: true });
+  const schema = h("p", { class: "facts", hidden: true });
   const path = `${base}/messages/${message.partition}/${message.offset}`;
   const load = async (view) => {
     try {
@@ -155,22 +164,26 @@ async function full(base, message, open) {
       notes.hidden = !found.value.cut;
       notes.textContent = "Too long to show: this is its beginning. Download has all of it.";
       body.textContent = found.value.kind === "null" ? "(null)" : found.value.text;
-      facts.textContent = `${found.value.kind}, ${bytes(found.value.size)}${found.value.schema_id === undefined ? "" : `, schema id ${found.value.schema_id}`} · key ${found.key.kind}, ${bytes(found.key.size)}`;
+      facts.textContent = `${found.value.kind}, ${bytes(found.value.size)}${found.value.schema || found.value.schema_id === undefined ? "" : `, schema id ${found.value.schema_id}`} · key ${found.key.kind}, ${bytes(found.key.size)}`;
+      const named = [["value", found.value], ["key", found.key]].map(([part, each]) => schemaOf(part, each)).filter(Boolean);
+      schema.hidden = !named.length;
+      schema.replaceChildren(...named);
       for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.view === (view === "auto" ? found.value.kind : view)));
     } catch (error) {
       toast(error.message, "bad");
     }
   };
-  const buttons = ["json", "text", "avro", "hex"].map((view) => h("button", { type: "button", class: "small", "data-view": view, "aria-pressed": "false", onclick: () => load(view) }, view.toUpperCase()));
+  const buttons = ["json", "text", "avro", "protobuf", "hex"].map((view) => h("button", { type: "button", class: "small", "data-view": view, "aria-pressed": "false", onclick: () => load(view) }, view.toUpperCase()));
   const copy = h("button", { type: "button", class: "small", onclick: async () => {
     await navigator.clipboard.writeText(body.textContent);
     toast("Copied.");
   } }, "Copy");
-  open.append(
+  open.append(...[
     h("div", { class: "bar" }, h("div", { class: "buttons", role: "group", "aria-label": "View" }, buttons), copy, h("a", { class: "button small", href: `/api/${path}/raw`, download: "" }, "Download")),
-    facts, notes,
+    facts, schema, notes,
     message.headers.length ? h("dl", { class: "headers" }, message.headers.map((each) => [h("dt", {}, each.name), h("dd", {}, each.kind === "null" ? "∅" : each.text)])) : null,
     message.key.kind === "null" ? null : h("dl", { class: "headers" }, h("dt", {}, "key"), h("dd", {}, message.key.text)),
-    body);
+    body,
+  ].filter(Boolean));
   await load("auto");
 }

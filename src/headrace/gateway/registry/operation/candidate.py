@@ -1,5 +1,6 @@
 """The schema in the body of a request."""
 
+from headrace.gateway.registry.access.subject_users import can_read, can_write
 from headrace.gateway.registry.error import RegistryError, bad_request, invalid_schema
 from headrace.gateway.registry.registration import MOST_ID, Candidate
 from headrace.gateway.registry.request import Request
@@ -24,7 +25,7 @@ def follow_alias(state: RegistryState, request: Request, *, write: bool = False)
     subject = resolve_alias(state, request.subject)
     rights = request.rights
     if subject != request.subject and not (
-        rights.can_write(subject) if write else rights.can_read(subject)
+        can_write(rights, subject) if write else can_read(rights, subject)
     ):
         raise RegistryError(
             40301,
@@ -41,7 +42,7 @@ def check_context(request: Request, subject: str, what: str) -> None:
         RegistryError: 40301.
     """
     context = SubjectName.of(subject).context
-    if not request.rights.can_write(SubjectName(context, "").text):
+    if not can_write(request.rights, SubjectName(context, "").text):
         raise RegistryError(
             40301, f"{what} take write access to all subjects of context '{context}'"
         )
@@ -94,7 +95,7 @@ def _check_references(request: Request, candidate: Candidate) -> None:
     """Refuse references to what the sender may not read: an answer could show their texts."""
     name = SubjectName.of(candidate.subject)
     for each in candidate.references:
-        if not request.rights.can_read(name.sibling(each.subject).text):
+        if not can_read(request.rights, name.sibling(each.subject).text):
             raise RegistryError(40301, f"User is denied read access to subject '{each.subject}'")
 
 

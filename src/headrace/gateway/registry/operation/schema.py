@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from headrace.gateway.registry.access.subject_users import can_read
 from headrace.gateway.registry.error import bad_request, invalid_schema, schema_not_found
 from headrace.gateway.registry.request import Request
 from headrace.gateway.registry.state.registry_state import RegistryState
@@ -27,7 +28,7 @@ def list_schemas(view: RegistryView, request: Request) -> Any:
     def gather(state: RegistryState) -> list[StoredSchema]:
         found: list[StoredSchema] = []
         for subject in state.subjects(request.prefix, deleted=deleted):
-            if request.rights.can_read(subject):
+            if can_read(request.rights, subject):
                 versions = state.versions(subject, deleted=deleted)
                 found += versions[-1:] if latest else versions
         return found
@@ -67,7 +68,7 @@ def places_of_id(
     found = [
         each
         for each in found
-        if request.rights.can_read(each.subject) and (deleted or not each.deleted)
+        if can_read(request.rights, each.subject) and (deleted or not each.deleted)
     ]
     found.sort(key=lambda each: each.subject != name.text)
     if not found:
@@ -139,7 +140,7 @@ def _of_guid(state: RegistryState, request: Request) -> dict[str, StoredSchema]:
     found = {}
     for context, schema_id in sorted(state.ids_of_guid(request.names["guid"].lower()).items()):
         for each in state.by_id(schema_id, context):
-            if request.rights.can_read(each.subject):
+            if can_read(request.rights, each.subject):
                 found[context] = each
                 break
     return found

@@ -3,6 +3,7 @@
 from typing import Any
 
 from headrace.gateway.registry import deletion
+from headrace.gateway.registry.access.subject_users import can_write
 from headrace.gateway.registry.error import RegistryError
 from headrace.gateway.registry.operation.schema import MOST_LIST
 from headrace.gateway.registry.request import Request
@@ -29,7 +30,7 @@ def delete_context(view: RegistryView, request: Request) -> Plan:
     context = context_named(request.names["context"])
     if context == DEFAULT_CONTEXT or not is_context_name(context):
         raise RegistryError(42205, "The default context cannot be deleted")
-    if not request.rights.can_write(SubjectName(context, "").text):
+    if not can_write(request.rights, SubjectName(context, "").text):
         raise RegistryError(40301, f"User is denied write access to context '{context}'")
     return view.read(lambda state: deletion.delete_context(state, context))
 

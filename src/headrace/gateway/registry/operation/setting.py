@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headrace.gateway.registry.access.subject_users import can_write
 from headrace.gateway.registry.error import (
     RegistryError,
     invalid_subject,
@@ -91,7 +92,7 @@ def _check_alias(request: Request, alias: str | None) -> None:
         RegistryError: 40301.
     """
     target = SubjectName.of(request.subject).sibling(alias or "").text
-    if alias and not request.rights.can_write(target):
+    if alias and not can_write(request.rights, target):
         raise RegistryError(
             40301, f"User is denied write access to subject '{target}', which the alias names"
         )

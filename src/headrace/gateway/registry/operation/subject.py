@@ -3,6 +3,7 @@
 from typing import Any
 
 from headrace.gateway.registry import deletion, registration
+from headrace.gateway.registry.access.subject_users import can_read
 from headrace.gateway.registry.error import (
     schema_not_found,
     subject_not_found,
@@ -27,7 +28,7 @@ def list_subjects(view: RegistryView, request: Request) -> Any:
             request.prefix, deleted=request.flag("deleted"), only=request.flag("deletedOnly")
         )
     )
-    allowed = [each for each in found if request.rights.can_read(each)]
+    allowed = [each for each in found if can_read(request.rights, each)]
     return request.page(allowed, MOST_LIST, MOST_LIST)
 
 

@@ -81,14 +81,23 @@ def read_records(records: Any, form: str, most: int) -> list[Record]:
     Raises:
         RestError: they are none.
     """
+    return [_record(*each, form) for each in read_fields(records, most)]
+
+
+def read_fields(records: Any, most: int) -> list[tuple[Any, Any, int | None]]:
+    """Return key, value and partition of the records of a request, as they are in JSON.
+
+    Raises:
+        RestError: they are none.
+    """
     if not isinstance(records, list) or not records:
         raise unprocessable("records has to be a list of records.")
     if len(records) > most:
         raise unprocessable(f"A request has at most {most} records.")
-    return [_record(each, form) for each in records]
+    return [_fields(each) for each in records]
 
 
-def _record(fields: Any, form: str) -> Record:
+def _fields(fields: Any) -> tuple[Any, Any, int | None]:
     if not isinstance(fields, dict):
         raise unprocessable("A record has to be an object.")
     partition = fields.get("partition")
@@ -96,12 +105,15 @@ def _record(fields: Any, form: str) -> Record:
         isinstance(partition, bool) or not isinstance(partition, int) or not 0 <= partition < 2**31
     ):
         raise unprocessable("partition has to be a number from 0 on.")
+    return fields.get("key"), fields.get("value"), partition
+
+
+def _record(key: Any, value: Any, partition: int | None, form: str) -> Record:
     try:
-        key = read_data(fields.get("key"), form, "key")
-        value = read_data(fields.get("value"), form, "value")
+        read = (read_data(key, form, "key"), read_data(value, form, "value"))
     except RestError as error:
         raise unprocessable(error.message) from None
-    return Record(key, value, partition=partition)
+    return Record(*read, partition=partition)
 
 
 def _refuse(name: str) -> None:

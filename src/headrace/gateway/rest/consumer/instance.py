@@ -25,9 +25,10 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.batch_reader import BatchReader, FetchedBatches
 from headrace.client.read.offset_lookup import EARLIEST, LATEST, list_offsets
 from headrace.client.settings import ClientSettings
-from headrace.gateway.rest.consumer.embedded_format import write_data
+from headrace.gateway.rest.consumer.embedded_format import WITH_SCHEMA, write_data
 from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.json_document import write_json
+from headrace.gateway.rest.schema.schema_codec import SchemaCodec
 from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.records.decode import decode
@@ -45,7 +46,11 @@ _MOST_TOPICS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class InstanceConfig:
-    """What a client chose when it made the instance."""
+    """What a client chose when it made the instance.
+
+    Attributes:
+        owner: the user who made it, and who alone may use it.
+    """
 
     group: str
     name: str
@@ -53,13 +58,17 @@ class InstanceConfig:
     from_start: bool
     auto_commit: bool
     request_timeout_ms: int
+    owner: str = ""
 
 
 class ConsumerInstance:
     """Reads for one client."""
 
-    def __init__(self, config: InstanceConfig, settings: ClientSettings) -> None:
+    def __init__(
+        self, config: InstanceConfig, settings: ClientSettings, schemas: SchemaCodec | None = None
+    ) -> None:
         self.config = config
+        self._schemas = schemas
         self._settings = replace(
             settings,
             client_id=f"{settings.client_id}-{config.name}"[:200],
@@ -72,13 +81,15 @@ class ConsumerInstance:
         self._reader: BatchReader | None = None
         self._topics: list[str] = []
         self._pattern: Any = None
+        self._may_read: Callable[[str], bool] = lambda _: True
         self._is_manual = False
+        self.sources: frozenset[str] = frozenset()
         self._returned: dict[TopicPartition, int] = {}
         self._before: dict[TopicPartition, int] = {}
         self._processed: dict[TopicPartition, int] = {}
         self._committed_at = 0.0
 
-    # -- what to read
+    # -- what to read; `sources` are the topics of it
 
     @property
     def topics(self) -> list[str]:
@@ -99,8 +110,17 @@ class ConsumerInstance:
     def is_member(self) -> bool:
         return self._member is not None and self._reader is not None
 
-    def subscribe(self, topics: Iterable[str], pattern: str | None) -> None:
-        """Subscribe to topics, or to those whose names match a pattern; without waiting."""
+    def subscribe(
+        self,
+        topics: Iterable[str],
+        pattern: str | None,
+        may_read: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """Subscribe to topics, or to those whose names match a pattern; without waiting.
+
+        Args:
+            may_read: asked of each topic that matches.
+        """
         if self._is_manual:
             raise _illegal("partitions are assigned to it, and it cannot subscribe as well")
         wanted = sorted(set(topics))
@@ -108,12 +128,14 @@ class ConsumerInstance:
             raise RestError(422, f"An instance subscribes to at most {_MOST_TOPICS} topics.")
         compiled = None if pattern is None else _compiled(pattern)
         self._leave()
-        self._topics, self._pattern = wanted, compiled
+        self._topics, self._pattern, self._may_read = wanted, compiled, may_read
+        self.sources = frozenset(wanted)
 
     def unsubscribe(self) -> None:
         """Leave the group, and forget all positions."""
         self._leave()
         self._topics, self._pattern, self._is_manual = [], None, False
+        self.sources = frozenset()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without a place in the group."""
@@ -127,6 +149,7 @@ class ConsumerInstance:
         wanted = list(dict.fromkeys(partitions))
         self._check_partitions(wanted)
         self._is_manual = True
+        self.sources = frozenset(each.topic for each in wanted)
         self._begin(wanted)
 
     def join(self) -> None:
@@ -136,9 +159,11 @@ class ConsumerInstance:
         topics = self._matching() if self._pattern is not None else self._topics
         if self._pattern is not None:
             self._topics = topics
+            self.sources = frozenset(topics)
         if self._member is None or self._member.topics != sorted(set(topics)):
             self._member = GroupMember(self._connections(), self.config.group, topics)
-        self._begin(self._member.join())
+        # The leader of a group is any of its members: it may assign what was not asked for.
+        self._begin([each for each in self._member.join() if each.topic in self.sources])
 
     # -- positions
 
@@ -341,7 +366,6 @@ class ConsumerInstance:
         used = 0
         following = max(fetched.offset, decoded.next_offset)
         head = f'{{"topic":{write_json(partition.topic).decode()},"key":'.encode()
-        form = self.config.form
         for offset, key, value in zip(
             columns.column("offset").to_pylist(),
             columns.column("key").to_pylist(),
@@ -354,9 +378,8 @@ class ConsumerInstance:
                 break
             tail = f',"partition":{partition.partition},"offset":{offset}}}'.encode()
             try:
-                row = b"".join(
-                    (head, write_data(key, form), b',"value":', write_data(value, form), tail)
-                )
+                written = (self._write(key, key=True), self._write(value, key=False))
+                row = b"".join((head, written[0], b',"value":', written[1], tail))
             except RestError:
                 if not rows and not added:
                     raise
@@ -370,12 +393,20 @@ class ConsumerInstance:
         self._returned[partition] = following
         return used
 
+    def _write(self, data: bytes | None, *, key: bool) -> bytes:
+        form = self.config.form
+        if form in WITH_SCHEMA and self._schemas is not None:
+            return self._schemas.decode(data, form, key=key)
+        return write_data(data, form)
+
     def _matching(self) -> list[str]:
         topics = self._connections().metadata().topics
         found = [
             name
             for name, each in topics.items()
-            if not each.internal and self._pattern.fullmatch(name) is not None
+            if not each.internal
+            and self._pattern.fullmatch(name) is not None
+            and self._may_read(name)
         ]
         return sorted(found)[:_MOST_TOPICS]
 

@@ -22,6 +22,7 @@ from headrace.client.settings import ClientSettings
 from headrace.gateway.rest.consumer.instance import ConsumerInstance, InstanceConfig
 from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.request_body import busy
+from headrace.gateway.rest.schema.schema_codec import SchemaCodec
 from headrace.model.error import HeadraceError
 
 log = structlog.get_logger()
@@ -62,9 +63,14 @@ class ConsumerInstances:
     """Finds instances by group and name, and lets threads use them one at a time."""
 
     def __init__(
-        self, settings: ClientSettings, timeout_seconds: float, loop: asyncio.AbstractEventLoop
+        self,
+        settings: ClientSettings,
+        timeout_seconds: float,
+        loop: asyncio.AbstractEventLoop,
+        schemas: SchemaCodec | None = None,
     ) -> None:
         self._settings = settings
+        self._schemas = schemas
         self._timeout_seconds = timeout_seconds
         self._loop = loop
         self._entries: dict[tuple[str, str], _Entry] = {}
@@ -92,7 +98,9 @@ class ConsumerInstances:
         if len(self._entries) >= MOST_INSTANCES:
             raise busy()
         now = self._loop.time()
-        self._entries[key] = _Entry(ConsumerInstance(config, self._settings), now, now)
+        self._entries[key] = _Entry(
+            ConsumerInstance(config, self._settings, self._schemas), now, now
+        )
 
     def config(self, group: str, name: str) -> InstanceConfig:
         """Return how an instance was made.
@@ -101,6 +109,10 @@ class ConsumerInstances:
             RestError: there is none.
         """
         return self._find(group, name).instance.config
+
+    def sources(self, group: str, name: str) -> frozenset[str]:
+        """Return the topics that an instance reads."""
+        return self._find(group, name).instance.sources
 
     async def run(self, group: str, name: str, work: Callable[[ConsumerInstance], T]) -> T:
         """Run work on an instance in a thread, once no other work runs on it.

@@ -1,1 +1,1 @@
-"""Topics as server-sent events."""
+"""Topics as streams of records."""

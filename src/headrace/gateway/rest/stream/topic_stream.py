@@ -1,14 +1,17 @@
-"""A topic as server-sent events.
+"""The records of a topic as they come, for one client.
 
-Rule 1: a stream holds one fetch at a time, of at most `FETCH_BYTES`, and asks for the next one when
-the client has taken its events. A slow client slows down itself.
-Rule 2: after each group of records comes an event `position`, the only kind with an id: the
-positions of all partitions after that group. A browser that reconnects sends it, and goes on there.
+Rule 1: a stream holds one piece at a time, of about `PIECE_BYTES` whatever a compressed batch of
+`FETCH_BYTES` grows to, and asks for the next one when the client has taken its records. What does
+not fit is fetched again. A slow client slows down itself.
+Rule 2: each group of records has a position: those of all partitions after that group. A client
+that connects again sends it, and goes on there.
 Rule 3: there are at most `MOST_STREAMS`. A thread is held only while a broker is asked.
+Rule 4: at most `_DECODERS` batches are decompressed at once.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
@@ -29,7 +32,12 @@ from headrace.wire.error_code import ErrorCode
 
 MOST_STREAMS: Final = 256
 FETCH_BYTES: Final = 256 << 10
+PIECE_BYTES: Final = 512 << 10
 _INFLATED_BYTES: Final = 16 << 20
+_DECODERS: Final = 4
+_ROWS: Final = 256
+"""Rows that become Python objects at once."""
+
 _WAIT_MS: Final = 500
 _TIMEOUT_MS: Final = 10_000
 _COLUMNS: Final = ["offset", "timestamp", "key", "value", "headers"]
@@ -55,11 +63,27 @@ class StreamRequest:
     wanted: RecordFilter
 
 
+@dataclass(frozen=True, slots=True)
+class StreamPiece:
+    """The records of one fetch.
+
+    Attributes:
+        documents: a JSON object per record.
+        position: where to go on after them.
+    """
+
+    documents: list[bytes]
+    position: str
+
+
 class TopicStream:
     """Reads a topic for one client. One thread at a time uses it."""
 
-    def __init__(self, request: StreamRequest, settings: ClientSettings) -> None:
+    def __init__(
+        self, request: StreamRequest, settings: ClientSettings, decoders: threading.Semaphore
+    ) -> None:
         self._request = request
+        self._decoders = decoders
         self._pool = ConnectionPool(
             replace(
                 settings,
@@ -98,22 +122,26 @@ class TopicStream:
             positions[where] = wish.positions.get(where.partition, each.offset)
         self._reader = BatchReader(self._pool, positions)
 
-    def next(self) -> bytes:
-        """Return the events of one fetch; nothing if no record came in a moment."""
+    def next(self) -> StreamPiece | None:
+        """Return the records of one fetch; None if none came in a moment."""
         assert self._reader is not None
-        events = [
-            event for fetched in self._reader.poll(_WAIT_MS) for event in self._events(fetched)
-        ]
-        if not events:
-            return b""
+        documents: list[bytes] = []
+        room = PIECE_BYTES
+        for fetched in self._reader.poll(_WAIT_MS):
+            if room > 0:
+                found = self._documents(fetched, room)
+                room -= sum(map(len, found))
+                documents += found
+        if not documents:
+            return None
         places = sorted((each.partition, at) for each, at in self._reader.positions.items())
-        last = ",".join(f"{index}:{at}" for index, at in places)
-        return b"".join(events) + f"id: {last}\nevent: position\ndata: {{}}\n\n".encode()
+        return StreamPiece(documents, ",".join(f"{index}:{at}" for index, at in places))
 
     def close(self) -> None:
         self._pool.close()
 
-    def _events(self, fetched: FetchedBatches) -> list[bytes]:
+    def _documents(self, fetched: FetchedBatches, room: int) -> list[bytes]:
+        """Return records until they fill some bytes, and move the position behind them."""
         assert self._reader is not None
         if fetched.error is not None:
             if fetched.error.code is not ErrorCode.offset_out_of_range:
@@ -125,29 +153,40 @@ class TopicStream:
             return []
         if not fetched.data:
             return []
-        decoded = decode(
-            fetched.data,
-            start_offset=fetched.offset,
-            aborted=fetched.aborted,
-            columns=_COLUMNS,
-            max_inflated_bytes=_INFLATED_BYTES,
-        )
-        self._reader.positions[fetched.partition] = max(fetched.offset, decoded.next_offset)
-        columns = decoded.columns
-        times = columns.column("timestamp").cast("int64").to_pylist()
-        accepts = self._request.wanted.accepts
-        return [
-            _event(fetched.partition, offset, time_ms, key, value, headers)
-            for offset, time_ms, key, value, headers in zip(
-                columns.column("offset").to_pylist(),
-                times,
-                columns.column("key").to_pylist(),
-                columns.column("value").to_pylist(),
-                columns.column("headers").to_pylist(),
-                strict=True,
+        with self._decoders:
+            decoded = decode(
+                fetched.data,
+                start_offset=fetched.offset,
+                aborted=fetched.aborted,
+                columns=_COLUMNS,
+                max_inflated_bytes=_INFLATED_BYTES,
             )
-            if accepts(key, value)
-        ]
+            documents: list[bytes] = []
+            following = max(fetched.offset, decoded.next_offset)
+            for offset, document in self._accepted(fetched.partition, decoded.columns):
+                if room <= 0:
+                    following = offset
+                    break
+                documents.append(document)
+                room -= len(document)
+        self._reader.positions[fetched.partition] = following
+        return documents
+
+    def _accepted(self, partition: TopicPartition, columns: Any) -> Iterator[tuple[int, bytes]]:
+        """Yield the records that the client wants, with their offsets."""
+        accepts = self._request.wanted.accepts
+        for at in range(0, columns.num_rows, _ROWS):
+            rows = columns.slice(at, _ROWS)
+            for offset, time_ms, key, value, headers in zip(
+                rows.column("offset").to_pylist(),
+                rows.column("timestamp").cast("int64").to_pylist(),
+                rows.column("key").to_pylist(),
+                rows.column("value").to_pylist(),
+                rows.column("headers").to_pylist(),
+                strict=True,
+            ):
+                if accepts(key, value):
+                    yield offset, _document(partition, offset, time_ms, key, value, headers)
 
 
 class TopicStreams:
@@ -155,6 +194,7 @@ class TopicStreams:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
+        self._decoders = threading.Semaphore(_DECODERS)
         self._threads = ThreadPoolExecutor(MOST_STREAMS, thread_name_prefix="rest-stream")
         self._count = 0
 
@@ -167,7 +207,7 @@ class TopicStreams:
         if self._count >= MOST_STREAMS:
             raise busy()
         self._count += 1
-        stream = TopicStream(request, self._settings)
+        stream = TopicStream(request, self._settings, self._decoders)
         try:
             await self._run(stream.open)
         except BaseException:
@@ -175,7 +215,7 @@ class TopicStreams:
             raise
         return stream
 
-    async def next(self, stream: TopicStream) -> bytes:
+    async def next(self, stream: TopicStream) -> StreamPiece | None:
         return await self._run(stream.next)
 
     async def close(self, stream: TopicStream) -> None:
@@ -207,12 +247,12 @@ def parse_positions(text: str) -> dict[int, int]:
         if not all(
             part.isascii() and part.isdigit() and len(part) < 19 for part in (index, offset)
         ):
-            raise bad_request("Last-Event-ID is no position of a stream.")
+            raise bad_request("position, or Last-Event-ID, is no position of a stream.")
         positions[int(index)] = int(offset)
     return positions
 
 
-def _event(
+def _document(
     partition: TopicPartition,
     offset: int,
     time_ms: int,
@@ -233,4 +273,4 @@ def _event(
         "value_type": value_type,
         "headers": [{"name": each["key"], "value": shown(each["value"])[1]} for each in headers],
     }
-    return b"data: " + write_json(document) + b"\n\n"
+    return write_json(document)

@@ -3,10 +3,13 @@
 import asyncio
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
+from headrace.gateway.rest.access.right import Right
 from headrace.gateway.rest.consumer.embedded_format import (
     BINARY,
     FORMATS,
@@ -41,7 +44,10 @@ async def create(exchange: Exchange) -> Answer:
     if len(group) > 249:
         raise _bad_config("the name of the group is too long")
     fields = await _document(exchange)
-    config = _config(group, fields)
+    config = replace(
+        _config(group, fields, with_schemas=exchange.services.schemas is not None),
+        owner=exchange.request.sender.name,
+    )
     exchange.services.consumers.create(config)
     place = f"consumers/{quote(group, safe='')}/instances/{config.name}"
     uri = f"{exchange.services.base_url}/{place}"
@@ -65,7 +71,10 @@ async def subscribe(exchange: Exchange) -> Answer:
         raise unprocessable("topics has to be a list of names.")
     if pattern is not None and (not isinstance(pattern, str) or len(pattern) > 1000):
         raise unprocessable("topic_pattern has to be a regular expression.")
-    await _run(exchange, lambda each: each.subscribe(topics or (), pattern))
+    sender = exchange.request.sender
+    sender.check(Right.READ, topics or ())
+    may_read = partial(sender.can, Right.READ)
+    await _run(exchange, lambda each: each.subscribe(topics or (), pattern, may_read))
     return NO_CONTENT
 
 
@@ -81,6 +90,7 @@ async def unsubscribe(exchange: Exchange) -> Answer:
 async def assign(exchange: Exchange) -> Answer:
     """Assign partitions by hand."""
     partitions = _partitions((await _document(exchange)).get("partitions"))
+    _check_topics(exchange, partitions)
     await _run(exchange, lambda each: each.assign(partitions))
     return NO_CONTENT
 
@@ -112,6 +122,7 @@ async def commit(exchange: Exchange) -> Answer:
     listed = fields.get("offsets")
     # A client names the last record it has read; the group goes on with the one behind it.
     offsets = None if listed is None else {p: at + 1 for p, at in _offsets(listed).items()}
+    _check_topics(exchange, offsets or ())
     await _run(exchange, lambda each: each.commit(offsets))
     return Answer(status=200)
 
@@ -119,6 +130,7 @@ async def commit(exchange: Exchange) -> Answer:
 async def committed(exchange: Exchange) -> Answer:
     """Return the committed offsets of partitions."""
     partitions = _partitions((await _document(exchange)).get("partitions"))
+    _check_topics(exchange, partitions)
     found = await _run(exchange, lambda each: each.committed(partitions))
     data = [
         {"topic": each.topic, "partition": each.partition, "offset": offset, "metadata": ""}
@@ -136,6 +148,7 @@ async def read(exchange: Exchange) -> None:
     consumers = exchange.services.consumers
     place = _place(exchange)
     config = consumers.config(*place)
+    exchange.request.sender.check(Right.READ, consumers.sources(*place))
     form = format_of(exchange.request.headers.get("accept", ""))
     if form is not None and form != config.form:
         raise RestError(
@@ -182,16 +195,19 @@ async def _deliver(exchange: Exchange, delivery: Delivery, kind: str) -> None:
     delivery.is_sent = not await exchange.has_gone()
 
 
-def _config(group: str, fields: dict[str, Any]) -> InstanceConfig:
+def _config(group: str, fields: dict[str, Any], *, with_schemas: bool) -> InstanceConfig:
     name = fields.get("name") or fields.get("id") or f"rest-consumer-{uuid.uuid4()}"
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise _bad_config("name has letters, digits and . _ -")
     form = fields.get("format") or BINARY
     form = form.lower() if isinstance(form, str) else ""
-    if form in WITH_SCHEMA:
-        raise _bad_config(f"format {form} is not supported by this proxy: write binary or json")
-    if form not in FORMATS:
-        raise _bad_config("format is binary or json")
+    if form in WITH_SCHEMA and not with_schemas:
+        raise _bad_config(
+            f"format {form} needs a schema registry, and this proxy was started without "
+            "--registry URL: write binary or json"
+        )
+    if form not in FORMATS + WITH_SCHEMA:
+        raise _bad_config("format is binary, json, avro, jsonschema or protobuf")
     reset = fields.get("auto.offset.reset", "latest")
     if reset not in ("earliest", "latest"):
         raise _bad_config("auto.offset.reset is earliest or latest")
@@ -222,8 +238,21 @@ async def _run(exchange: Exchange, work: Callable[[ConsumerInstance], T]) -> T:
 
 
 def _place(exchange: Exchange) -> tuple[str, str]:
+    """Return the group and the name of an instance of the sender's own.
+
+    Raises:
+        RestError: there is none.
+    """
     path = exchange.request.path
-    return path["group_name"], path["instance"]
+    place = path["group_name"], path["instance"]
+    if exchange.services.consumers.config(*place).owner != exchange.request.sender.name:
+        raise RestError(404, "Consumer instance not found.", 40403)
+    return place
+
+
+def _check_topics(exchange: Exchange, partitions: Iterable[TopicPartition]) -> None:
+    """Refuse partitions of topics that the sender may not read."""
+    exchange.request.sender.check(Right.READ, {each.topic for each in partitions})
 
 
 def _partitions(field: Any) -> list[TopicPartition]:

@@ -18,6 +18,7 @@ from headrace.gateway.rest.produce.producer import Outcomes
 from headrace.gateway.rest.produce.record import Record
 from headrace.gateway.rest.request import V2_TYPE, Answer
 from headrace.gateway.rest.request_body import MOST_BODY_BYTES
+from headrace.gateway.rest.v2.schema_records import encode_records
 from headrace.gateway.rest.v2.topic import topic_error
 
 MOST_RECORDS: Final = 10_000
@@ -38,7 +39,8 @@ async def produce_to_partition(exchange: Exchange) -> Answer | None:
 
 async def _produce(exchange: Exchange, index: int | None) -> Answer:
     form = format_of(exchange.request.headers.get("content-type", "")) or BINARY
-    if form in WITH_SCHEMA:
+    schemas = exchange.services.schemas
+    if form in WITH_SCHEMA and schemas is None:
         raise needs_registry(form.upper())
     topic = exchange.request.path["topic_name"]
     producer = exchange.services.producer
@@ -49,11 +51,19 @@ async def _produce(exchange: Exchange, index: int | None) -> Answer:
     if index is not None and index not in leaders.leaders:
         raise RestError(404, "Partition not found.", 40402)
     body = await exchange.body(MOST_BODY_BYTES)
-    records = await exchange.parse(len(body), body.count(b"{"), partial(_parse, body, form))
+    key_id = value_id = None
+    if form in WITH_SCHEMA and schemas is not None:
+        records, key_id, value_id = await schemas.run(
+            partial(encode_records, schemas, topic, body, form, MOST_RECORDS)
+        )
+    else:
+        records = await exchange.parse(len(body), body.count(b"{"), partial(_parse, body, form))
     if index is not None:
         records = [each._replace(partition=index) for each in records]
     outcomes = await producer.put(topic, leaders, records)
-    text = await exchange.parse(0, len(records), partial(_text, records, outcomes))
+    text = await exchange.parse(
+        0, len(records), partial(_text, records, outcomes, key_id, value_id)
+    )
     return Answer(body=text, content_type=V2_TYPE)
 
 
@@ -61,11 +71,13 @@ def _parse(body: bytes, form: str) -> list[Record]:
     return read_records(read_object(body).get("records"), form, MOST_RECORDS)
 
 
-def _text(records: Sequence[Record], outcomes: Outcomes) -> bytes:
+def _text(
+    records: Sequence[Record], outcomes: Outcomes, key_id: int | None, value_id: int | None
+) -> bytes:
     document = {
         "offsets": [_offset(record, each) for record, each in zip(records, outcomes, strict=True)],
-        "key_schema_id": None,
-        "value_schema_id": None,
+        "key_schema_id": key_id,
+        "value_schema_id": value_id,
     }
     return write_json(document)
 

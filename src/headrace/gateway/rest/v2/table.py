@@ -2,9 +2,10 @@
 
 from typing import Final
 
+from headrace.gateway.rest.access.right import Right
 from headrace.gateway.rest.exchange import AsyncHandler
 from headrace.gateway.rest.route import Handler, Route
-from headrace.gateway.rest.v2 import consumer, produce, stream, topic
+from headrace.gateway.rest.v2 import consumer, produce, stream, stream_socket, topic
 
 _TOPIC: Final = "/topics/{topic_name}"
 _PARTITION: Final = f"{_TOPIC}/partitions/{{partition_id}}"
@@ -12,8 +13,12 @@ _GROUP: Final = "/consumers/{group_name}"
 _INSTANCE: Final = f"{_GROUP}/instances/{{instance}}"
 
 
-def _get(path: str, summary: str, handle: Handler, returns: str) -> Route:
-    return Route(method="GET", path=path, summary=summary, handle=handle, returns=returns)
+def _get(
+    path: str, summary: str, handle: Handler, returns: str, right: Right = Right.DESCRIBE
+) -> Route:
+    return Route(
+        method="GET", path=path, right=right, summary=summary, handle=handle, returns=returns
+    )
 
 
 def _instance(
@@ -27,6 +32,7 @@ def _instance(
     return Route(
         method=method,
         path=f"{_INSTANCE}{path}",
+        right=Right.GROUP,
         summary=summary,
         handle_async=handle,
         takes=takes,
@@ -36,9 +42,9 @@ def _instance(
 
 
 V2_ROUTES: Final = [
-    _get("/", "Say that the proxy is there", topic.root, "Empty"),
-    _get("/brokers", "List the ids of brokers", topic.list_brokers, "BrokerIds"),
-    _get("/topics", "List the names of topics", topic.list_topics, "TopicNames"),
+    _get("/", "Say that the proxy is there", topic.root, "Empty", Right.LOGIN),
+    _get("/brokers", "List the ids of brokers", topic.list_brokers, "BrokerIds", Right.LOGIN),
+    _get("/topics", "List the names of topics", topic.list_topics, "TopicNames", Right.LOGIN),
     _get(_TOPIC, "Get a topic", topic.get_topic, "TopicV2"),
     _get(f"{_TOPIC}/partitions", "List partitions", topic.list_partitions, "PartitionsV2"),
     _get(_PARTITION, "Get a partition", topic.get_partition, "PartitionV2"),
@@ -51,6 +57,7 @@ V2_ROUTES: Final = [
     Route(
         method="POST",
         path=_TOPIC,
+        right=Right.WRITE,
         summary="Produce records",
         handle_async=produce.produce,
         takes="ProduceRequestV2",
@@ -59,6 +66,7 @@ V2_ROUTES: Final = [
     Route(
         method="POST",
         path=_PARTITION,
+        right=Right.WRITE,
         summary="Produce records to a partition",
         handle_async=produce.produce_to_partition,
         takes="ProduceRequestV2",
@@ -67,13 +75,16 @@ V2_ROUTES: Final = [
     Route(
         method="GET",
         path=f"{_TOPIC}/stream",
-        summary="Follow a topic as server-sent events",
+        right=Right.READ,
+        summary="Follow a topic as server-sent events, or by a WebSocket",
         handle_async=stream.stream,
-        query=("from", "partition", "key", "contains"),
+        handle_websocket=stream_socket.stream_socket,
+        query=("from", "partition", "key", "contains", "position"),
     ),
     Route(
         method="POST",
         path=_GROUP,
+        right=Right.GROUP,
         summary="Make a consumer instance",
         handle_async=consumer.create,
         takes="CreateConsumerRequest",
@@ -119,6 +130,7 @@ V2_ROUTES: Final = [
     Route(
         method="POST",
         path=f"{_INSTANCE}/offsets",
+        right=Right.GROUP,
         summary="Commit offsets",
         handle_async=consumer.commit,
         takes="OffsetList",
@@ -127,6 +139,7 @@ V2_ROUTES: Final = [
     Route(
         method="GET",
         path=f"{_INSTANCE}/records",
+        right=Right.GROUP,
         summary="Read records",
         handle_async=consumer.read,
         returns="ConsumedRecords",

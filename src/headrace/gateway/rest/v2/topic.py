@@ -23,7 +23,10 @@ def list_brokers(call: Call) -> Answer:
 
 def list_topics(call: Call) -> Answer:
     topics = call.pool.metadata().topics
-    return _answer(sorted(name for name, each in topics.items() if each.error is None))
+    can = call.can_describe
+    return _answer(
+        sorted(name for name, each in topics.items() if each.error is None and can(name))
+    )
 
 
 def get_topic(call: Call) -> Answer:

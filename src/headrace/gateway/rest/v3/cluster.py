@@ -46,7 +46,7 @@ def list_broker_replicas(call: Call) -> Answer:
         replica(call, topic.name, partition, wanted)
         for _, topic in sorted(call.pool.metadata().topics.items())
         for partition in topic.partitions.values()
-        if wanted in partition.replicas
+        if wanted in partition.replicas and call.can_describe(topic.name)
     ]
     path = ("brokers", wanted, "partition-replicas")
     return Answer(collection(call, "KafkaReplicaList", path, data))

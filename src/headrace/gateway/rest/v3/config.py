@@ -143,7 +143,11 @@ def list_all_broker_configs(call: Call) -> Answer:
 def list_all_topic_configs(call: Call) -> Answer:
     check_cluster(call)
     topics = call.pool.metadata().topics
-    owners = [_topic_of(name) for name, each in sorted(topics.items()) if each.error is None]
+    owners = [
+        _topic_of(name)
+        for name, each in sorted(topics.items())
+        if each.error is None and call.can_describe(name)
+    ]
     found = _describe(call, owners) if owners else {}
     data = [_config(call, owner, each) for owner in owners for each in found.get(owner.name, ())]
     return Answer(collection(call, "KafkaTopicConfigList", ("topics", "-", "configs"), data))

@@ -8,6 +8,7 @@ from typing import Any, Final
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.group.group_admin import GroupAdmin, GroupDescription, MemberDescription
 from headrace.client.read.offset_lookup import LATEST, list_offsets
+from headrace.gateway.rest.access.right import Right
 from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.request import Answer, Call
 from headrace.gateway.rest.v3.resource import check_cluster, collection, related, resource
@@ -33,7 +34,10 @@ class _Lag:
 def list_groups(call: Call) -> Answer:
     check_cluster(call)
     admin = GroupAdmin(call.pool)
-    found = [admin.describe(each.group) for each in admin.list_groups()]
+    can = call.request.sender.can
+    found = [
+        admin.describe(each.group) for each in admin.list_groups() if can(Right.GROUP, each.group)
+    ]
     data = [_group(call, each) for each in found if isinstance(each, GroupDescription)]
     return Answer(collection(call, "KafkaConsumerGroupList", ("consumer-groups",), data))
 

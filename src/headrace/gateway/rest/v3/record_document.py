@@ -13,24 +13,44 @@ from headrace.gateway.rest.produce.embedded_data import (
     to_milliseconds,
 )
 from headrace.gateway.rest.produce.record import Placed, Record
+from headrace.gateway.rest.schema.schema_codec import SchemaCodec, described
+from headrace.gateway.rest.schema.schema_reference import TYPES, read_v3
 
 _MOST_HEADERS: Final = 1000
-_WITH_SCHEMA: Final = ("AVRO", "JSONSCHEMA", "PROTOBUF")
+_NAMES: Final = {each: name for name, each in TYPES.items()}
 _OF_SCHEMA: Final = ("schema", "schema_id", "schema_version", "subject", "subject_name_strategy")
 
 
-def read_record(fields: Mapping[str, Any]) -> tuple[Record, dict[str, str]]:
-    """Return a record, and the types of its key and value as the response repeats them.
+ReadRecord = tuple[Record, dict[str, dict[str, Any]]]
+"""A record, and what the response repeats of its key and its value."""
+
+
+class NeedsSchema(RestError):
+    """A record whose key or value can be read only with a schema."""
+
+
+def read_record(
+    fields: Mapping[str, Any], schemas: SchemaCodec | None = None, topic: str = ""
+) -> ReadRecord:
+    """Return a record.
+
+    Args:
+        schemas: encodes what has a schema, and may ask the registry: call it in a thread then.
 
     Raises:
+        NeedsSchema: it has a schema, and there is no `schemas`.
         RestError: it is not one.
     """
-    types: dict[str, str] = {}
-    data = {}
+    types: dict[str, dict[str, Any]] = {}
+    data: dict[str, bytes | None] = {}
     for part in ("key", "value"):
-        data[part], kind = _data(fields.get(part), part)
+        field = fields.get(part)
+        if schemas is not None and isinstance(field, dict) and _has_schema(field):
+            data[part], types[part] = _with_schema(field, part, schemas, topic)
+            continue
+        data[part], kind = _data(field, part)
         if kind is not None:
-            types[part] = kind
+            types[part] = {"type": kind}
     record = Record(
         data["key"],
         data["value"],
@@ -45,7 +65,7 @@ def write_result(
     cluster_id: str,
     topic: str,
     record: Record,
-    types: Mapping[str, str],
+    types: Mapping[str, Mapping[str, Any]],
     outcome: Placed | ClientError,
 ) -> dict[str, Any]:
     """Return the response for one record."""
@@ -61,7 +81,7 @@ def write_result(
     }
     for part, data in (("key", record.key), ("value", record.value)):
         if part in types:
-            result[part] = {"type": types[part], "size": len(data or b"")}
+            result[part] = {**types[part], "size": len(data or b"")}
     return result
 
 
@@ -77,13 +97,36 @@ def _data(field: Any, part: str) -> tuple[bytes | None, str | None]:
         return from_text(data, f"The data of {part}"), kind
     if kind == "JSON":
         return from_json(data), kind
-    if kind in _WITH_SCHEMA:
-        raise needs_registry(str(kind))
+    if kind in TYPES:
+        raise _needs_schema(str(kind))
     if kind is not None:
         raise bad_request(f"The type of {part} has to be BINARY, STRING or JSON.")
-    if data is None and not any(field.get(each) for each in _OF_SCHEMA):
+    if not _has_schema(field):
         return None, None
-    raise needs_registry(f"a {part} without type")
+    raise _needs_schema(f"a {part} without type")
+
+
+def _has_schema(field: Any) -> bool:
+    """Return whether a key or a value has a schema, or has no type and so needs one."""
+    if not isinstance(field, dict):
+        return False
+    kind = field.get("type")
+    if kind is not None:
+        return kind in TYPES
+    return field.get("data") is not None or any(field.get(each) for each in _OF_SCHEMA)
+
+
+def _with_schema(
+    field: Mapping[str, Any], part: str, schemas: SchemaCodec, topic: str
+) -> tuple[bytes | None, dict[str, Any]]:
+    schema = schemas.schema(topic, read_v3(field, part), key=part == "key")
+    encoded = schemas.encode(field.get("data"), schema)
+    return encoded, {"type": _NAMES[schema.type], **described(schema)}
+
+
+def _needs_schema(what: str) -> NeedsSchema:
+    error = needs_registry(what)
+    return NeedsSchema(error.status, error.message, error.code)
 
 
 def _headers(field: Any) -> tuple[tuple[str, bytes | None], ...]:

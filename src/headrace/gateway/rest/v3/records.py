@@ -22,6 +22,7 @@ from typing import Any, Final
 import structlog
 
 from headrace.client.error import ClientError
+from headrace.gateway.rest.access.right import Right
 from headrace.gateway.rest.error import Refused, RestError, bad_request
 from headrace.gateway.rest.exchange import RECORD_BYTES, Exchange
 from headrace.gateway.rest.json_document import read_object, write_json
@@ -36,7 +37,8 @@ from headrace.gateway.rest.request_body import (
     declared_size,
     take,
 )
-from headrace.gateway.rest.v3.record_document import read_record, write_result
+from headrace.gateway.rest.schema.schema_codec import SchemaCodec
+from headrace.gateway.rest.v3.record_document import NeedsSchema, read_record, write_result
 
 log = structlog.get_logger()
 
@@ -59,7 +61,7 @@ class _Group:
         size: in bytes, which it holds of the budget.
     """
 
-    parsed: list[tuple[Record, dict[str, str]] | RestError]
+    parsed: list[tuple[Record, dict[str, dict[str, Any]]] | RestError]
     placed: "asyncio.Future[Outcomes] | None"
     size: int
 
@@ -94,6 +96,7 @@ async def _read(
             waited += loop.time() - began
             if message["type"] == "http.disconnect":
                 break
+            exchange.request.sender.check(Right.WRITE, (topic,))
             piece = message.get("body", b"")
             more = bool(message.get("more_body"))
             await take(exchange.share, len(piece))
@@ -122,6 +125,8 @@ async def _read(
         await pending.put(_failed(RestError(408, "No record came for too long.")))
     except Refused as refusal:
         await pending.put(_failed(refusal.error))
+    except RestError as error:  # the sender may no longer write
+        await pending.put(_failed(error))
     except Exception:  # the answers would wait for ever
         log.exception("rest_produce_failed")
         await pending.put(_failed(RestError(500, "Internal Server Error")))
@@ -157,6 +162,13 @@ async def _begin(
     parsed = await exchange.parse(
         sum(map(len, documents)), len(documents), partial(_parse_all, documents)
     )
+    schemas = exchange.services.schemas
+    if schemas is not None and any(isinstance(each, NeedsSchema) for each in parsed):
+        work = partial(_parse_all, documents, schemas, topic)
+        try:
+            parsed = await schemas.run(work)
+        except RestError as failure:
+            parsed = [failure for _ in documents]
     if error is not None:
         parsed.append(error)
     if not parsed:
@@ -225,6 +237,9 @@ async def produce_batch(exchange: Exchange) -> Answer | None:
     cluster_id, topic, leaders = await _prepare(exchange)
     body = await exchange.body(MOST_BODY_BYTES)
     entries = await exchange.parse(len(body), body.count(b"{"), partial(_entries, body))
+    schemas = exchange.services.schemas
+    if schemas is not None and any(isinstance(each, NeedsSchema) for _, each in entries):
+        entries = await schemas.run(partial(_entries, body, schemas, topic))
     records = [each[0] for _, each in entries if not isinstance(each, RestError)]
     outcomes = await exchange.services.producer.put(topic, leaders, records)
     text = await exchange.parse(
@@ -236,7 +251,7 @@ async def produce_batch(exchange: Exchange) -> Answer | None:
 def _batch_text(
     cluster_id: str,
     topic: str,
-    entries: Sequence[tuple[str, tuple[Record, dict[str, str]] | RestError]],
+    entries: Sequence[tuple[str, tuple[Record, dict[str, dict[str, Any]]] | RestError]],
     outcomes: Outcomes,
 ) -> bytes:
     successes: list[dict[str, Any]] = []
@@ -282,23 +297,27 @@ def _unfinished(splitter: JsonSplitter) -> RestError | None:
 
 
 def _parse_all(
-    documents: Sequence[bytes],
-) -> list[tuple[Record, dict[str, str]] | RestError]:
-    return [_parse(each) for each in documents]
+    documents: Sequence[bytes], schemas: SchemaCodec | None = None, topic: str = ""
+) -> list[tuple[Record, dict[str, dict[str, Any]]] | RestError]:
+    return [_parse(each, schemas, topic) for each in documents]
 
 
-def _parse(document: bytes) -> tuple[Record, dict[str, str]] | RestError:
+def _parse(
+    document: bytes, schemas: SchemaCodec | None, topic: str
+) -> tuple[Record, dict[str, dict[str, Any]]] | RestError:
     try:
-        return read_record(read_object(document))
+        return read_record(read_object(document), schemas, topic)
     except RestError as error:
         return error
 
 
-def _entries(body: bytes) -> list[tuple[str, tuple[Record, dict[str, str]] | RestError]]:
+def _entries(
+    body: bytes, schemas: SchemaCodec | None = None, topic: str = ""
+) -> list[tuple[str, tuple[Record, dict[str, dict[str, Any]]] | RestError]]:
     entries = read_object(body).get("entries")
     if not isinstance(entries, list) or not 0 < len(entries) <= MOST_BATCH_ENTRIES:
         raise bad_request(f"entries has to be a list of 1 to {MOST_BATCH_ENTRIES} records.")
-    found: list[tuple[str, tuple[Record, dict[str, str]] | RestError]] = []
+    found: list[tuple[str, tuple[Record, dict[str, dict[str, Any]]] | RestError]] = []
     names: set[str] = set()
     for each in entries:
         name = each.get("id") if isinstance(each, dict) else None
@@ -306,7 +325,7 @@ def _entries(body: bytes) -> list[tuple[str, tuple[Record, dict[str, str]] | Res
             raise bad_request("Each entry needs an id of its own, a text of 1 to 80 letters.")
         names.add(name)
         try:
-            found.append((name, read_record(each)))
+            found.append((name, read_record(each, schemas, topic)))
         except RestError as error:
             found.append((name, error))
     return found

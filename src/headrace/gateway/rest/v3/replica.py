@@ -89,7 +89,7 @@ def _reassignments(call: Call, topic: str | None) -> Answer:
     data = [
         _reassignment(call, where, move)
         for where, move in moves
-        if topic is None or where.topic == topic
+        if (call.can_describe(where.topic) if topic is None else where.topic == topic)
     ]
     path = ("topics", "-" if topic is None else topic, "partitions", "-", "reassignment")
     return Answer(collection(call, "KafkaReassignmentList", path, data))

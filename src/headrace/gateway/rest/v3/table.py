@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from headrace.gateway.rest.access.right import Right
 from headrace.gateway.rest.route import Handler, Route
 from headrace.gateway.rest.v3 import acl, cluster, config, group, records, replica, topic
 
@@ -22,26 +23,37 @@ _ACL_QUERY: Final = (
 )
 
 
-def _get(path: str, summary: str, handle: Handler, returns: str) -> Route:
-    return Route(method="GET", path=path, summary=summary, handle=handle, returns=returns)
+def _get(path: str, summary: str, handle: Handler, returns: str, right: Right) -> Route:
+    return Route(
+        method="GET", path=path, right=right, summary=summary, handle=handle, returns=returns
+    )
 
 
-def _configs(place: str, routes: config.ConfigRoutes, whose: str, returns: str) -> list[Route]:
+def _configs(
+    place: str,
+    routes: config.ConfigRoutes,
+    whose: str,
+    returns: str,
+    right: Right = Right.CLUSTER,
+    reading: Right = Right.CLUSTER,
+) -> list[Route]:
     one = f"{place}/{{name}}"
     return [
-        _get(place, f"List the configuration of {whose}", routes.list, f"{returns}List"),
+        _get(place, f"List the configuration of {whose}", routes.list, f"{returns}List", reading),
         Route(
             method="POST",
             path=f"{place}:alter",
+            right=right,
             summary=f"Change many keys of {whose}",
             handle=routes.alter,
             takes="AlterConfigBatchRequest",
             status=204,
         ),
-        _get(one, f"Get one key of {whose}", routes.get, returns),
+        _get(one, f"Get one key of {whose}", routes.get, returns, reading),
         Route(
             method="PUT",
             path=one,
+            right=right,
             summary=f"Set one key of {whose}",
             handle=routes.set,
             takes="UpdateConfigRequest",
@@ -50,6 +62,7 @@ def _configs(place: str, routes: config.ConfigRoutes, whose: str, returns: str) 
         Route(
             method="DELETE",
             path=one,
+            right=right,
             summary=f"Reset one key of {whose}",
             handle=routes.reset,
             status=204,
@@ -58,15 +71,16 @@ def _configs(place: str, routes: config.ConfigRoutes, whose: str, returns: str) 
 
 
 _CLUSTERS: Final = [
-    _get("/v3/clusters", "List clusters", cluster.list_clusters, "ClusterList"),
-    _get(_CLUSTER, "Get a cluster", cluster.get_cluster, "Cluster"),
-    _get(f"{_CLUSTER}/brokers", "List brokers", cluster.list_brokers, "BrokerList"),
-    _get(_BROKER, "Get a broker", cluster.get_broker, "Broker"),
+    _get("/v3/clusters", "List clusters", cluster.list_clusters, "ClusterList", Right.LOGIN),
+    _get(_CLUSTER, "Get a cluster", cluster.get_cluster, "Cluster", Right.LOGIN),
+    _get(f"{_CLUSTER}/brokers", "List brokers", cluster.list_brokers, "BrokerList", Right.LOGIN),
+    _get(_BROKER, "Get a broker", cluster.get_broker, "Broker", Right.LOGIN),
     _get(
         f"{_BROKER}/partition-replicas",
         "List the replicas on a broker",
         cluster.list_broker_replicas,
         "ReplicaList",
+        Right.LOGIN,
     ),
 ]
 
@@ -74,6 +88,7 @@ _ACLS: Final = [
     Route(
         method="GET",
         path=f"{_CLUSTER}/acls",
+        right=Right.CLUSTER,
         summary="Search ACLs",
         handle=acl.search_acls,
         returns="AclList",
@@ -82,6 +97,7 @@ _ACLS: Final = [
     Route(
         method="POST",
         path=f"{_CLUSTER}/acls",
+        right=Right.CLUSTER,
         summary="Create an ACL",
         handle=acl.create_acl,
         takes="CreateAclRequest",
@@ -90,6 +106,7 @@ _ACLS: Final = [
     Route(
         method="DELETE",
         path=f"{_CLUSTER}/acls",
+        right=Right.CLUSTER,
         summary="Delete ACLs",
         handle=acl.delete_acls,
         returns="DeletedAcls",
@@ -98,6 +115,7 @@ _ACLS: Final = [
     Route(
         method="POST",
         path=f"{_CLUSTER}/acls:batch",
+        right=Right.CLUSTER,
         summary="Create many ACLs",
         handle=acl.create_acls,
         takes="CreateAclBatchRequest",
@@ -111,52 +129,66 @@ _GROUPS: Final = [
         "List consumer groups",
         group.list_groups,
         "ConsumerGroupList",
+        Right.LOGIN,
     ),
-    _get(_GROUP, "Get a consumer group", group.get_group, "ConsumerGroup"),
-    _get(f"{_GROUP}/consumers", "List a group's members", group.list_consumers, "ConsumerList"),
-    _get(_CONSUMER, "Get a member of a group", group.get_consumer, "Consumer"),
+    _get(_GROUP, "Get a consumer group", group.get_group, "ConsumerGroup", Right.GROUP),
+    _get(
+        f"{_GROUP}/consumers",
+        "List a group's members",
+        group.list_consumers,
+        "ConsumerList",
+        Right.GROUP,
+    ),
+    _get(_CONSUMER, "Get a member of a group", group.get_consumer, "Consumer", Right.GROUP),
     _get(
         f"{_CONSUMER}/assignments",
         "List a member's partitions",
         group.list_assignments,
         "ConsumerAssignmentList",
+        Right.GROUP,
     ),
     _get(
         f"{_CONSUMER}/assignments/{{topic_name}}/partitions/{{partition_id}}",
         "Get one partition of a member",
         group.get_assignment,
         "ConsumerAssignment",
+        Right.GROUP,
     ),
     _get(
         f"{_GROUP}/lag-summary",
         "Get a group's largest and total lag",
         group.get_lag_summary,
         "ConsumerGroupLagSummary",
+        Right.GROUP,
     ),
-    _get(f"{_GROUP}/lags", "List a group's lags", group.list_lags, "ConsumerLagList"),
+    _get(f"{_GROUP}/lags", "List a group's lags", group.list_lags, "ConsumerLagList", Right.GROUP),
     _get(
         f"{_GROUP}/lags/{{topic_name}}/partitions/{{partition_id}}",
         "Get a group's lag in one partition",
         group.get_lag,
         "ConsumerLag",
+        Right.GROUP,
     ),
 ]
 
 _TOPICS: Final = [
-    _get(f"{_CLUSTER}/topics", "List topics", topic.list_topics, "TopicList"),
+    _get(f"{_CLUSTER}/topics", "List topics", topic.list_topics, "TopicList", Right.LOGIN),
     Route(
         method="POST",
         path=f"{_CLUSTER}/topics",
+        right=Right.BODY,
         summary="Create a topic",
         handle=topic.create_topic,
         takes="CreateTopicRequest",
         returns="Topic",
         status=201,
+        also=(200,),
     ),
-    _get(_TOPIC, "Get a topic", topic.get_topic, "Topic"),
+    _get(_TOPIC, "Get a topic", topic.get_topic, "Topic", Right.DESCRIBE),
     Route(
         method="PATCH",
         path=_TOPIC,
+        right=Right.ADMIN,
         summary="Add partitions to a topic",
         handle=topic.grow_topic,
         takes="UpdatePartitionCountRequest",
@@ -165,41 +197,65 @@ _TOPICS: Final = [
     Route(
         method="DELETE",
         path=_TOPIC,
+        right=Right.ADMIN,
         summary="Delete a topic",
         handle=topic.delete_topic,
         status=204,
     ),
-    _get(f"{_TOPIC}/partitions", "List partitions", topic.list_partitions, "PartitionList"),
-    _get(_PARTITION, "Get a partition", topic.get_partition, "Partition"),
+    _get(
+        f"{_TOPIC}/partitions",
+        "List partitions",
+        topic.list_partitions,
+        "PartitionList",
+        Right.DESCRIBE,
+    ),
+    _get(_PARTITION, "Get a partition", topic.get_partition, "Partition", Right.DESCRIBE),
     _get(
         f"{_PARTITION}/offset",
         "Get where a partition begins and ends",
         topic.get_partition_offsets,
         "PartitionWithOffsets",
+        Right.DESCRIBE,
     ),
-    _get(f"{_PARTITION}/replicas", "List replicas", replica.list_replicas, "ReplicaList"),
-    _get(f"{_PARTITION}/replicas/{{broker_id}}", "Get a replica", replica.get_replica, "Replica"),
+    _get(
+        f"{_PARTITION}/replicas",
+        "List replicas",
+        replica.list_replicas,
+        "ReplicaList",
+        Right.DESCRIBE,
+    ),
+    _get(
+        f"{_PARTITION}/replicas/{{broker_id}}",
+        "Get a replica",
+        replica.get_replica,
+        "Replica",
+        Right.DESCRIBE,
+    ),
     _get(
         f"{_CLUSTER}/topics/-/partitions/-/reassignment",
         "List all moves of replicas",
         replica.list_all_reassignments,
         "ReassignmentList",
+        Right.LOGIN,
     ),
     _get(
         f"{_TOPIC}/partitions/-/reassignment",
         "List the moves of a topic's replicas",
         replica.list_reassignments,
         "ReassignmentList",
+        Right.DESCRIBE,
     ),
     _get(
         f"{_PARTITION}/reassignment",
         "Get the move of a partition's replicas",
         replica.get_reassignment,
         "Reassignment",
+        Right.DESCRIBE,
     ),
     Route(
         method="POST",
         path=f"{_TOPIC}/records",
+        right=Right.WRITE,
         summary="Produce records, one JSON object after the other",
         handle_async=records.produce,
         takes="ProduceRequest",
@@ -208,6 +264,7 @@ _TOPICS: Final = [
     Route(
         method="POST",
         path=f"{_TOPIC}/records:batch",
+        right=Right.WRITE,
         summary="Produce a batch of records",
         handle_async=records.produce_batch,
         takes="ProduceBatchRequest",
@@ -221,18 +278,22 @@ V3_ROUTES: Final = [
     *_ACLS,
     *_configs(f"{_CLUSTER}/broker-configs", config.CLUSTER, "all brokers", "ClusterConfig"),
     *_configs(f"{_BROKER}/configs", config.BROKER, "a broker", "BrokerConfig"),
-    *_configs(f"{_TOPIC}/configs", config.TOPIC, "a topic", "TopicConfig"),
+    *_configs(
+        f"{_TOPIC}/configs", config.TOPIC, "a topic", "TopicConfig", Right.ADMIN, Right.DESCRIBE
+    ),
     _get(
         f"{_CLUSTER}/brokers/-/configs",
         "List the configurations of each broker",
         config.list_all_broker_configs,
         "BrokerConfigList",
+        Right.CLUSTER,
     ),
     _get(
         f"{_CLUSTER}/topics/-/configs",
         "List the configurations of each topic",
         config.list_all_topic_configs,
         "TopicConfigList",
+        Right.LOGIN,
     ),
     *_GROUPS,
     *_TOPICS,

@@ -6,6 +6,7 @@ from headrace.client.admin.admin import Admin
 from headrace.client.error import ClientError, error_of
 from headrace.client.network.metadata import PartitionMetadata, TopicMetadata
 from headrace.client.read.offset_lookup import extents
+from headrace.gateway.rest.access.right import Right
 from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.request import NO_CONTENT, Answer, Call
 from headrace.gateway.rest.v3.replica import find_partition
@@ -29,7 +30,11 @@ _BROKER_CHOOSES = -1
 def list_topics(call: Call) -> Answer:
     check_cluster(call)
     topics = sorted(call.pool.metadata().topics.items())
-    data = [_topic(call, each) for _, each in topics if each.error is None]
+    data = [
+        _topic(call, each)
+        for name, each in topics
+        if each.error is None and call.can_describe(name)
+    ]
     return Answer(collection(call, "KafkaTopicList", ("topics",), data))
 
 
@@ -37,6 +42,7 @@ def create_topic(call: Call) -> Answer:
     check_cluster(call)
     fields = call.request.document()
     name = text_field(fields, "topic_name")
+    call.request.sender.check(Right.ADMIN, [name])
     is_check = fields.get("validate_only") is True
     assignments = [_assignment(each) for each in list_field(fields, "replicas_assignments")]
     replicas = number_field(fields, "replication_factor", _BROKER_CHOOSES)

@@ -9,7 +9,9 @@ from typing import Final
 
 import structlog
 
-from headrace.gateway.registry.access.user import Users, read_users
+from headrace.gateway.access.rights import NOTHING, Rights
+from headrace.gateway.access.user import User, Users, read_users
+from headrace.gateway.access.user_kind import UserKind
 from headrace.model.error import ConfigError
 
 log = structlog.get_logger()
@@ -26,14 +28,14 @@ class WatchedUsers:
         ConfigError: the file cannot be used at the start.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kind: UserKind) -> None:
         self._path = path
+        self._kind = kind
         self._stamp = _stamp(path)
-        self._users = read_users(path)
+        self._users = read_users(path, kind)
         if not len(self._users):
             raise ConfigError(
-                f"{path} has no user: write headrace registry user add NAME --users {path} "
-                "--write '*'"
+                f"{path} has no user: write {kind.command} NAME --users {path} {kind.everything}"
             )
         self._next_look = time.monotonic() + _LOOK_SECONDS
 
@@ -48,13 +50,20 @@ class WatchedUsers:
                 self._read()
         return self._users
 
+    def rights_of(self, user: User) -> Rights:
+        """Return what a user may do now: nothing once its line is gone or has another secret."""
+        found = self.current.find(user)
+        return NOTHING if found is None else found.rights
+
     def _read(self) -> None:
         try:
-            self._users = read_users(self._path)
+            self._users = read_users(self._path, self._kind)
         except ConfigError as error:
-            log.warning("registry_users_not_read", error=str(error), kept=len(self._users))
+            log.warning(
+                f"{self._kind.service}_users_not_read", error=str(error), kept=len(self._users)
+            )
         else:
-            log.info("registry_users_read", users=len(self._users))
+            log.info(f"{self._kind.service}_users_read", users=len(self._users))
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -1,12 +1,12 @@
-"""The users of a registry, from a file: who they are, and which subjects they may read and write.
+"""The users of a gateway, from a file: who they are, and what they may do.
 
-One line per user: `name sha256$DIGEST right ...`, with rights such as `read:*`, `write:orders-` and
-`write:.europe:` (a context). A right covers every subject whose qualified name begins with its
-text; `*` covers all. Who may write may read. Lines that begin with `#` are comments.
+One line per user: `name sha256$DIGEST right ...`, with rights such as `read:*` and `write:orders-`.
+A right covers every name that begins with its text; `*` covers all. Lines that begin with `#` are
+comments.
 
-The secret is made by `headrace registry user add`: 256 random bits. No guessing finds it, so a
-plain digest in the file is enough, and a request is checked in microseconds. It is the password of
-Basic and the token of Bearer alike.
+The secret is made by `headrace registry user add` and the like: 256 random bits. No guessing finds
+it, so a plain digest in the file is enough, and a request is checked in microseconds. It is the
+password of Basic and the token of Bearer alike.
 """
 
 import base64
@@ -18,31 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from headrace.gateway.access.rights import Rights
+from headrace.gateway.access.user_kind import UserKind
 from headrace.gateway.secret_file import check_mode, locked
 from headrace.model.error import ConfigError
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
 _DIGEST: Final = re.compile(r"sha256\$[0-9a-f]{64}")
-_RIGHT: Final = re.compile(r"(read|write):(\S+)")
+_RIGHT: Final = re.compile(r"([a-z]+):(\S+)")
 _MOST_LETTERS: Final = 512
 _SECRET_BYTES: Final = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Rights:
-    """Prefixes of subjects that may be read, and that may be written."""
-
-    read: tuple[str, ...] = ()
-    write: tuple[str, ...] = ()
-
-    def can_read(self, subject: str) -> bool:
-        return any(subject.startswith(each) for each in (*self.read, *self.write))
-
-    def can_write(self, subject: str) -> bool:
-        return any(subject.startswith(each) for each in self.write)
-
-
-EVERYTHING: Final = Rights(write=("",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +44,21 @@ class Users:
         ConfigError: naming the line that is wrong.
     """
 
-    def __init__(self, text: str, origin: str = "the users file") -> None:
+    def __init__(self, text: str, kind: UserKind, origin: str = "the users file") -> None:
         self._users: dict[str, User] = {}
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip() and not line.startswith("#"):
-                user = _parse_line(line, f"{origin}, line {number}")
+                user = _parse_line(line, kind, f"{origin}, line {number}")
                 self._users[user.name] = user
         self._by_digest = {each.digest: each for each in self._users.values()}
 
     def __len__(self) -> int:
         return len(self._users)
+
+    def find(self, user: User) -> User | None:
+        """Return a user as it is in this file; None if it is gone or has another secret."""
+        found = self._users.get(user.name)
+        return found if found is not None and found.digest == user.digest else None
 
     def authenticate(self, authorization: str) -> User | None:
         """Return the user of an Authorization header, Basic or Bearer; None if it is of none."""
@@ -94,7 +84,7 @@ def digest_of(secret: str) -> str:
     return "sha256$" + hashlib.sha256(secret.encode()).hexdigest()
 
 
-def read_users(path: Path) -> Users:
+def read_users(path: Path, kind: UserKind) -> Users:
     """Read the file.
 
     Raises:
@@ -102,12 +92,12 @@ def read_users(path: Path) -> Users:
     """
     try:
         check_mode(path)
-        return Users(path.read_text(), str(path))
+        return Users(path.read_text(), kind, str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the users file {path}: {error}") from error
 
 
-def add_user(path: Path, name: str, rights: list[str]) -> str:
+def add_user(path: Path, kind: UserKind, name: str, rights: list[str]) -> str:
     """Add a user, or give one of that name a new secret and these rights; return the secret.
 
     Raises:
@@ -116,8 +106,8 @@ def add_user(path: Path, name: str, rights: list[str]) -> str:
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is no name: use letters, digits and . _ @ -")
     for each in rights:
-        if not _RIGHT.fullmatch(each):
-            raise ConfigError(f"{each!r} is no right: write read:PREFIX, write:PREFIX or write:*")
+        if _parse_right(each, kind) is None:
+            raise ConfigError(f"{each!r} is no right: write {kind.forms}")
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     with locked(path.absolute().parent):
         lines = path.read_text().splitlines() if path.exists() else []
@@ -131,18 +121,26 @@ def add_user(path: Path, name: str, rights: list[str]) -> str:
     return secret
 
 
-def _parse_line(line: str, where: str) -> User:
+def _parse_line(line: str, kind: UserKind, where: str) -> User:
     name, digest, *rights = (*line.split(), "")
     if not _NAME.fullmatch(name) or not _DIGEST.fullmatch(digest):
         raise ConfigError(
             f"{where} is no user: write name sha256$... read:PREFIX write:PREFIX, or let "
-            "headrace registry user add write it"
+            f"{kind.command} write it"
         )
-    prefixes: dict[str, list[str]] = {"read": [], "write": []}
+    prefixes: dict[str, tuple[str, ...]] = {}
     for right in filter(None, rights):
-        found = _RIGHT.fullmatch(right)
+        found = _parse_right(right, kind)
         if found is None:
-            raise ConfigError(f"{where} has {right!r}: write read:PREFIX or write:PREFIX")
-        prefix = found[2].removesuffix("*")
-        prefixes[found[1]].append(f":{prefix}" if prefix.startswith(".") else prefix)
-    return User(name, digest, Rights(tuple(prefixes["read"]), tuple(prefixes["write"])))
+            raise ConfigError(f"{where} has {right!r}: write {kind.forms}")
+        verb, prefix = found
+        prefixes[verb] = (*prefixes.get(verb, ()), prefix)
+    return User(name, digest, Rights(**prefixes))
+
+
+def _parse_right(text: str, kind: UserKind) -> tuple[str, str] | None:
+    """Return a right and the prefix of the names that it covers."""
+    found = _RIGHT.fullmatch(text)
+    if found is None or found[1] not in kind.verbs:
+        return None
+    return found[1], kind.qualify(found[2].removesuffix("*"))

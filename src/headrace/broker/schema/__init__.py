@@ -1,0 +1,1 @@
+"""Topics whose records must name schemas that a registry has."""

@@ -1,0 +1,145 @@
+"""The schemas that a broker knows to be registered, and the questions about others.
+
+Rule 1: nothing on the event loop waits for the registry. Threads of this class do, `_THREADS` of
+them, and each question is asked once at a time.
+Rule 2: only a yes is remembered. A producer registers a schema and sends its first record right
+after it, so a no of a moment ago says nothing. That is also why a question that was asked before
+a batch came, and found nothing, is asked once more for it.
+Rule 3: what waits is bounded: `_MOST_PENDING` questions. More of them fail, and so do all for a
+second after the registry failed: its time-outs must not hold the threads one after the other.
+Rule 4: a yes is asked again when it is old, while it still counts; a no takes it back. A registry
+that does not answer takes back nothing, so what is known goes on while it is down.
+"""
+
+import asyncio
+import threading
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from headrace.broker.network.limited_warning import LimitedWarning
+from headrace.broker.schema.schema_lookup import SchemaLookup, SchemaQuestion
+from headrace.model.error import HeadraceError
+
+_THREADS: Final = 4
+_MOST_PENDING: Final = 1_000
+_PAUSE_SECONDS: Final = 1.0
+_FRESH_SECONDS: Final = 300.0
+
+
+class SchemaRegister:
+    """Asks a registry in threads, and remembers what it has.
+
+    Args:
+        lookup: None where the broker has no registry.
+
+    Threads: `known` from any; the rest on the event loop.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, lookup: SchemaLookup | None, most_known: int
+    ) -> None:
+        self._loop = loop
+        self._lookup = lookup
+        self._most_known = most_known
+        self._lock = threading.Lock()
+        self._known: OrderedDict[SchemaQuestion, float] = OrderedDict()
+        self._pending: dict[SchemaQuestion, asyncio.Future[bool | None]] = {}
+        self._paused_until = 0.0
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="schema-lookup")
+        self._warning = LimitedWarning(loop.time)
+        self._closed = False
+
+    @property
+    def has_registry(self) -> bool:
+        return self._lookup is not None
+
+    def known(self, question: SchemaQuestion) -> bool:
+        """Return whether the registry is known to have a schema; asks again if that is old."""
+        now = self._loop.time()
+        with self._lock:
+            asked = self._known.get(question)
+            if asked is None:
+                return False
+            self._known.move_to_end(question)
+            if now - asked < _FRESH_SECONDS:
+                return True
+            self._known[question] = now
+        self._loop.call_soon_threadsafe(self.ask, question)
+        return True
+
+    def ask(self, question: SchemaQuestion) -> "asyncio.Future[bool | None]":
+        """Return a future of whether the registry has a schema; of None if it does not say."""
+        pending = self._pending.get(question)
+        if pending is not None:
+            return pending
+        answer: asyncio.Future[bool | None] = self._loop.create_future()
+        lookup = self._lookup
+        if (
+            lookup is None
+            or self._closed
+            or len(self._pending) >= _MOST_PENDING
+            or self._loop.time() < self._paused_until
+        ):
+            answer.set_result(None)
+            return answer
+        self._pending[question] = answer
+        work = self._loop.run_in_executor(self._threads, self._look_up, lookup, question)
+        work.add_done_callback(lambda done: self._answered(question, done))
+        return answer
+
+    async def resolve(
+        self, questions: "list[SchemaQuestion]", seconds: float
+    ) -> "dict[SchemaQuestion, bool | None]":
+        """Ask several questions; what is not answered in time is None."""
+        older = {each for each in questions if each in self._pending}
+        deadline = self._loop.time() + seconds
+        answers = await self._wait({each: self.ask(each) for each in questions}, deadline)
+        again = [each for each in older if answers[each] is False]
+        answers |= await self._wait({each: self.ask(each) for each in again}, deadline)
+        return answers
+
+    def close(self) -> None:
+        """Ask nothing more. A question that a thread still asks ends when its time is over."""
+        self._closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for answer in self._pending.values():
+            if not answer.done():
+                answer.set_result(None)
+        if self._lookup is not None:
+            self._lookup.close()
+
+    async def _wait(
+        self, asked: "dict[SchemaQuestion, asyncio.Future[bool | None]]", deadline: float
+    ) -> "dict[SchemaQuestion, bool | None]":
+        if asked:
+            await asyncio.wait(asked.values(), timeout=max(0.0, deadline - self._loop.time()))
+        return {each: answer.result() if answer.done() else None for each, answer in asked.items()}
+
+    def _look_up(self, lookup: SchemaLookup, question: SchemaQuestion) -> bool:
+        topic, head, key, strategy = question
+        return lookup.knows(topic, head, key=key, strategy=strategy)
+
+    def _answered(self, question: SchemaQuestion, done: "asyncio.Future[bool]") -> None:
+        answer = self._pending.pop(question)
+        found: bool | None = None
+        if not done.cancelled():
+            error = done.exception()
+            if error is None:
+                found = done.result()
+                self._note(question, found)
+            else:
+                self._paused_until = self._loop.time() + _PAUSE_SECONDS
+                why = str(error) if isinstance(error, HeadraceError) else repr(error)
+                self._warning.warn("schema_lookup_failed", topic=question.topic, reason=why)
+        if not answer.done():
+            answer.set_result(found)
+
+    def _note(self, question: SchemaQuestion, found: bool) -> None:
+        with self._lock:
+            if not found:
+                self._known.pop(question, None)
+                return
+            self._known[question] = self._loop.time()
+            if len(self._known) > self._most_known:
+                self._known.popitem(last=False)

@@ -1,0 +1,1 @@
+"""Keys and values with schemas: from JSON to framed bytes, and back."""
