@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.schema.protobuf.parsed import ProtobufSchema
 from headrace.schema.schema import SchemaType
@@ -24,7 +23,7 @@ from headrace.serde.wire_format import GUID_HEAD_BYTES, ID_HEAD_BYTES, read_inde
 from headrace.spark.value.decoder import ColumnDecoding
 from headrace.spark.value.registry.client import reader_schema, registry_access
 from headrace.spark.value.registry.column import payload_reader
-from headrace.spark.value.registry.head import NO_SCHEMA, SchemaHeads, schema_heads
+from headrace.spark.value.registry.head import NO_SCHEMA, SchemaHeads, payloads, schema_heads
 from headrace.spark.value.registry.option import RegistryFormat
 
 _NOT_FOUND: Final = 404
@@ -82,7 +81,7 @@ class RegistryDecoding:
             if writer.type is SchemaType.PROTOBUF:
                 yield from self._messages(rows, part, writer, head_bytes)
             else:
-                yield rows, self._decoding(writer)(pc.binary_slice(part, head_bytes))
+                yield rows, self._decoding(writer)(payloads(part, head_bytes))
 
     def _messages(
         self, rows: npt.NDArray[np.int64], part: pa.Array, writer: RegisteredSchema, head_bytes: int
@@ -101,7 +100,7 @@ class RegistryDecoding:
             except Undecodable as error:
                 self._bad(chosen, error)
                 continue
-            yield rows[places], self._decoding(writer)(pc.binary_slice(chosen, end))
+            yield rows[places], self._decoding(writer)(payloads(chosen, end))
 
     def _check_message(self, writer: RegisteredSchema, indexes: tuple[int, ...]) -> None:
         assert isinstance(writer.parsed, ProtobufSchema)

@@ -62,3 +62,29 @@ def schema_heads(values: pa.Array) -> SchemaHeads:
         guid = str(UUID(bytes=octets[start : start + GUID_HEAD_BYTES - 1].tobytes()))
         keys[row] = -2 - guids.setdefault(guid, len(guids))
     return SchemaHeads(keys, tuple(guids))
+
+
+def payloads(values: pa.Array, head_bytes: int) -> pa.Array:
+    """Return the values of a binary column without their heads.
+
+    Arrow's `binary_slice` fails for columns whose values are shorter than their heads.
+
+    Args:
+        values: none is null or shorter than a head.
+
+    >>> payloads(pa.array([b"\\0abcdX", b"\\0abcd", b"\\0abcdYZ"]), 5).to_pylist()
+    [b'X', b'', b'YZ']
+    """
+    rows = len(values)
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + rows + 1]
+    first, last = int(ends[0]), int(ends[-1])
+    octets = np.frombuffer(data, np.uint8)[first:last]
+    kept = np.ones(last - first, np.bool_)
+    starts = ends[:-1].astype(np.int64) - first
+    for place in range(head_bytes):
+        kept[starts + place] = False
+    shorter = (ends - first - head_bytes * np.arange(rows + 1)).astype(np.int32)
+    return pa.Array.from_buffers(
+        pa.binary(), rows, [None, pa.py_buffer(shorter), pa.py_buffer(octets[kept])]
+    )
