@@ -1,7 +1,7 @@
 """Values with schemas of a registry, on a real Spark session, broker and registry."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from headrace.client.address import Address
@@ -21,7 +21,14 @@ from headrace.flow.sql.engine import Engine
 from headrace.flow.sql.parser import parse
 from headrace.gateway.registry.server import RegistryServer
 from headrace.gateway.registry.settings import RegistrySettings
-from headrace.spark import from_avro, to_avro
+from headrace.spark import (
+    from_avro,
+    from_json_schema,
+    from_protobuf,
+    to_avro,
+    to_json_schema,
+    to_protobuf,
+)
 from headrace.spark.data_source import HeadraceDataSource
 from testkit.process.broker_process import BrokerProcess
 
@@ -147,6 +154,57 @@ def test_rows_are_written_with_a_schema_that_follows_from_them(
 
     assert clicks.values(topic, 2) == [{"page": "/", "ms": 1}, {"page": "/cart", "ms": None}]
     assert {tuple(each) for each in back.collect()} == {("/", 1), ("/cart", None)}
+
+
+PROTOBUF = 'syntax = "proto3"; message Other {} message Click { string page = 1; int64 ms = 2; }'
+JSON = json.dumps(
+    {
+        "type": "object",
+        "properties": {"page": {"type": "string"}, "ms": {"type": "integer"}},
+        "required": ["page"],
+    }
+)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("name", "schema", "message", "encode", "decode"),
+    [
+        ("protobuf", PROTOBUF, {"message": "Click"}, to_protobuf, from_protobuf),
+        ("json", JSON, {}, to_json_schema, from_json_schema),
+    ],
+)
+def test_protobuf_and_json_through_the_sink_the_source_and_functions(
+    clicks: Clicks,
+    spark: SparkSession,
+    name: str,
+    schema: str,
+    message: dict[str, str],
+    encode: Callable[..., Column],
+    decode: Callable[..., Column],
+) -> None:
+    topic, subject = f"{clicks.topic}-out", f"{clicks.topic}-out-value"
+    rows = spark.createDataFrame([("/", 1), ("/cart", 2**40)], "page STRING, ms BIGINT")
+    options = clicks.options(
+        valueFormat=name, **{f"value{key.title()}": text for key, text in message.items()}
+    )
+
+    rows.select(F.struct("page", "ms").alias("value")).write.format("headrace").options(
+        **options, topic=topic, valueSchemaRegister="true", valueSchema=schema
+    ).mode("append").save()
+    read = spark.read.format("headrace").options(**options, subscribe=topic).load()
+    framed = rows.select(
+        encode(F.struct("page", "ms"), clicks.url, subject=subject, **message).alias("framed")
+    )
+    back = framed.select(decode("framed", clicks.url, subject=subject, **message).alias("value"))
+
+    both = read.select("value.*").union(back.select("value.*"))
+    assert sorted(tuple(each) for each in both.collect()) == [
+        ("/", 1),
+        ("/", 1),
+        ("/cart", 2**40),
+        ("/cart", 2**40),
+    ]
 
 
 @pytest.mark.timeout(600)

@@ -186,7 +186,11 @@ def _column(column: ColumnDeclaration, script: str) -> tuple[str, str, str | Non
 
 
 class Catalog:
-    """Streams by name, in any case of letters. With a file it outlives the process."""
+    """Streams by name, in any case of letters. With a file it outlives the process.
+
+    Options may hold passwords, so only the file's owner may read it. A write makes a new file of
+    that mode and renames it, so a crash leaves the old catalog or the new one.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -234,6 +238,9 @@ class Catalog:
         if self._path is None:
             return
         part = self._path.with_name(f"{self._path.name}.part")
+        # A file that a crash left, or somebody else made, may have another mode.
+        part.unlink(missing_ok=True)
+        part.touch(mode=0o600, exist_ok=False)
         part.write_text(json.dumps([asdict(each) for each in self], indent=2))
         part.replace(self._path)
 

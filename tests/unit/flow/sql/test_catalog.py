@@ -1,5 +1,6 @@
 """Declarations of streams, and their mistakes."""
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,19 @@ def test_a_catalog_with_a_file_survives_a_restart(tmp_path: Path) -> None:
     catalog.drop("GONE")
 
     assert list(Catalog(path)) == [stream]
+
+
+def test_only_its_owner_reads_a_catalog_with_passwords(tmp_path: Path) -> None:
+    path = tmp_path / "streams.json"
+    for each in (path, tmp_path / "streams.json.part"):
+        each.write_text("[]")
+        each.chmod(0o644)
+
+    Catalog(path).put(declared("CREATE STREAM v (a INT) WITH (kafka.sasl.password = 'hidden')"))
+
+    assert "hidden" in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["streams.json"]
 
 
 def test_a_file_that_is_no_catalog_is_reported(tmp_path: Path) -> None:

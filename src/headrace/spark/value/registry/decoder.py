@@ -7,7 +7,6 @@ is a bad value, as one that its schema cannot read.
 Rule 3: a registry that does not answer fails the task: its values may be good.
 """
 
-import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -27,9 +26,6 @@ from headrace.spark.value.registry.head import NO_SCHEMA, SchemaHeads, payloads,
 from headrace.spark.value.registry.option import RegistryFormat
 
 _NOT_FOUND: Final = 404
-# How long a schema that the registry does not have is not asked for again.
-_MISSING_SECONDS: Final = 30.0
-_MOST_MISSING: Final = 1_000
 
 
 class RegistryDecoding:
@@ -40,7 +36,6 @@ class RegistryDecoding:
         self._kind = kind
         self._fail_fast = fail_fast
         self._access = registry_access(options.registry)
-        self._missing: dict[int | str, tuple[float, str]] = {}
 
     def __call__(self, values: pa.Array) -> pa.Array:
         """Return the decoded column.
@@ -131,9 +126,6 @@ class RegistryDecoding:
             raise Undecodable("it names no schema: it does not begin with byte 0 and an id")
         guid = heads.guid(key)
         name = key if guid is None else guid
-        since, why = self._missing.get(name, (0.0, ""))
-        if why and time.monotonic() - since < _MISSING_SECONDS:
-            raise Undecodable(why)
         client = self._access.client
         try:
             if guid is None:
@@ -144,8 +136,6 @@ class RegistryDecoding:
             if error.status != _NOT_FOUND:
                 raise
             why = f"it names the schema {name}, which the registry does not have"
-            if len(self._missing) < _MOST_MISSING:
-                self._missing[name] = (time.monotonic(), why)
             raise Undecodable(why) from error
         if found.type is not self._options.type:
             raise Undecodable(f"it names a schema of {found.type.value}")

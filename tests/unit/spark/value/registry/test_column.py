@@ -16,7 +16,7 @@ from headrace.serde.error import Undecodable, Unencodable
 from headrace.serde.registered_schema import RegisteredSchema
 from headrace.spark.value.registry.avro_schema import avro_text
 from headrace.spark.value.registry.column import payload_reader, payload_writer, spark_type
-from headrace.spark.value.registry.head import schema_heads
+from headrace.spark.value.registry.head import payloads, schema_heads
 
 AT = datetime(2026, 11, 16, 20, 0, 0, 5, tzinfo=UTC)
 AVRO = {
@@ -132,10 +132,10 @@ def test_rows_come_back_as_they_were_written(kind: SchemaType, text: Any, row: A
     registered = schema(kind, text)
     rows = column(registered, [row, None, row])
 
-    payloads = payload_writer(registered)(rows)
-    found = payload_reader(registered, registered)(payloads.drop_null(), rows.type)
+    written = payload_writer(registered)(rows)
+    found = payload_reader(registered, registered)(written.drop_null(), rows.type)
 
-    assert payloads.null_count == 1
+    assert written.null_count == 1
     assert found.to_pylist() == [row, row]
 
 
@@ -146,9 +146,9 @@ def test_avro_is_resolved_to_the_readers_schema() -> None:
         record({"name": "a", "type": "long"}, {"name": "b", "type": "string", "default": "?"}),
         2,
     )
-    payloads = payload_writer(old)(column(old, [{"a": 1}]))
+    written = payload_writer(old)(column(old, [{"a": 1}]))
 
-    found = payload_reader(old, new)(payloads, to_arrow_type(spark_type(new)))
+    found = payload_reader(old, new)(written, to_arrow_type(spark_type(new)))
 
     assert found.to_pylist() == [{"a": 1, "b": "?"}]
 
@@ -230,10 +230,10 @@ def test_an_avro_schema_follows_from_a_columns_type() -> None:
     }
     registered = schema(SchemaType.AVRO, avro_text(kind, "my.orders-value"))
 
-    payloads = payload_writer(registered)(pa.array([row], kind))
+    written = payload_writer(registered)(pa.array([row], kind))
 
     assert registered.parsed.name == "my_orders"
-    found = payload_reader(registered, registered)(payloads, kind)
+    found = payload_reader(registered, registered)(written, kind)
     assert found.to_pylist() == [row]
     with pytest.raises(ConfigError, match="rename the column to a_b"):
         avro_text(pa.struct([("a b", pa.int64())]), "s")
@@ -250,6 +250,12 @@ def test_heads_are_found_in_slices_and_between_nulls() -> None:
     assert found.keys.tolist() == [-1, -1, 65536, -2, -1, -1]
     assert found.guid(-2) == "00010203-0405-0607-0809-0a0b0c0d0e0f"
     assert found.guid(-1) is None
+
+
+def test_heads_are_cut_off_values_that_are_shorter_than_them() -> None:
+    values = pa.array([b"left", b"\0\0\0\0\1a", b"\0\0\0\0\1", b"\0\0\0\0\1bc", b"out"])
+
+    assert payloads(values.slice(1, 3), 5).to_pylist() == [b"a", b"", b"bc"]
 
 
 def record(*fields: dict[str, Any]) -> dict[str, Any]:
