@@ -9,7 +9,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -41,12 +41,14 @@ _ENOUGH_FILES = 8192
 _LEAST_FILES = 1024
 _ENOUGH_MEMORY_BYTES = 4 * _GIB
 _CONNECT_SECONDS = 1.0
+_REGISTRY_TIMEOUT_MS = 5_000
 
 # The packages of each part of Headrace, by the extra that installs them.
 _EXTRAS = {
     "spark": ("pyspark", "pandas", "protobuf", "kazoo"),
     "console": ("starlette", "uvicorn"),
     "ingest": ("confluent-kafka", "fastavro", "thriftpy2"),
+    "schemas": ("fastavro", "jsonschema", "protobuf"),
 }
 
 
@@ -97,6 +99,7 @@ def examine(data: Path, ports: dict[str, int]) -> Iterator[Finding]:
         _limits,
         _memory,
         _temporary,
+        _registry,
     ]
     for check in checks:
         yield from check()
@@ -131,6 +134,26 @@ def _java() -> Iterator[Finding]:
         yield Finding("java", CheckResult.PROBLEM, found, f"{advice} (Spark and ZooKeeper need it)")
     else:
         yield Finding("java", CheckResult.OK, f"Java {java.major} at {java.path}")
+
+
+def _registry() -> Iterator[Finding]:
+    """Ask the schema registry, if the environment names one."""
+    from headrace.cli.terminal.registry_option import REGISTRY_VARIABLE, registry_settings
+
+    if not os.environ.get(REGISTRY_VARIABLE):
+        return
+    from headrace.serde.registry_client import RegistryClient
+
+    what = "schema registry"
+    try:
+        settings = replace(registry_settings(None, None), timeout_ms=_REGISTRY_TIMEOUT_MS)
+        with RegistryClient(settings) as client:
+            client.ask("GET", "/schemas/types")
+    except HeadraceError as error:
+        advice = f"correct ${REGISTRY_VARIABLE}, or start one there: headrace registry"
+        yield Finding(what, CheckResult.WARNING, str(error), advice)
+    else:
+        yield Finding(what, CheckResult.OK, f"answers at {', '.join(settings.urls)}")
 
 
 def _ports(ports: dict[str, int]) -> Iterator[Finding]:

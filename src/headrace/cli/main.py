@@ -26,6 +26,7 @@ _COMMANDS = {
     "console": ("console", "command", "Serve a web page for a cluster."),
     "kinesis": ("kinesis.kinesis", "app", "Serve the Kinesis API from a cluster's topics."),
     "registry": ("registry", "app", "Serve a schema registry from a cluster's topic _schemas."),
+    "schema": ("schema.schema", "app", "Register, show, compare and delete schemas."),
     "rest": ("rest", "app", "Serve Confluent's REST API for a cluster."),
     "cluster": ("cluster", "app", "Show a cluster's brokers, health and configuration."),
     "flow": ("flow.flow", "app", "Run stream programs on Spark, and manage the running ones."),

@@ -26,6 +26,6 @@ How it is used::
 schema it stands for; the caller has looked them up. Order does not matter.
 
 `parse` is bounded in time and memory for any text (headrace.schema.limit); it is CPU work of up to
-some hundred milliseconds for the largest text allowed, so an event loop calls it in a thread.
+a second for the largest text allowed, so an event loop calls it in a thread.
 A ParsedSchema is immutable and may be kept and shared between threads.
 """

@@ -5,9 +5,10 @@ reader with the earlier schema reads what is written with the new one. FULL: bot
 look at the last earlier schema only, the transitive ones at all of them. NONE allows everything.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from itertools import islice
 from typing import Final
 
 from headrace.schema.avro.parsed import AvroSchema
@@ -16,6 +17,7 @@ from headrace.schema.error import InvalidSchema
 from headrace.schema.incompatibility import Incompatibility, Roles
 from headrace.schema.json_schema.parsed import JsonSchema
 from headrace.schema.json_schema.verdict import json_reasons
+from headrace.schema.limit import MAX_REASONS, WorkLimit, comparison_limit
 from headrace.schema.parsed import ParsedSchema
 from headrace.schema.protobuf.parsed import ProtobufSchema
 from headrace.schema.protobuf.verdict import protobuf_reasons
@@ -65,8 +67,13 @@ def check(
     new: ParsedSchema,
     earlier: Sequence[ParsedSchema],
     policy: CompatibilityPolicy = CompatibilityPolicy.STRICT,
+    limit: WorkLimit | None = None,
 ) -> list[Incompatibility]:
     """Return why `new` does not fit to the earlier schemas (oldest first); empty if it does.
+
+    Args:
+        limit: what all comparisons together may cost; without it each one may cost
+            MAX_COMPARISONS steps.
 
     Raises:
         InvalidSchema: the two are too large or nested too deep to be compared.
@@ -79,25 +86,30 @@ def check(
     for index in range(len(earlier) - 1, first - 1, -1):
         reasons: list[Incompatibility] = []
         if level.is_backward:
-            reasons += _reasons(new, earlier[index], _BACKWARD, policy)
+            reasons += _reasons(new, earlier[index], _BACKWARD, policy, limit)
         if level.is_forward:
-            reasons += _reasons(earlier[index], new, _FORWARD, policy)
+            reasons += _reasons(earlier[index], new, _FORWARD, policy, limit)
         found += [replace(reason, earlier=index) for reason in reasons]
     return found
 
 
 def _reasons(
-    reader: ParsedSchema, writer: ParsedSchema, roles: Roles, policy: CompatibilityPolicy
+    reader: ParsedSchema,
+    writer: ParsedSchema,
+    roles: Roles,
+    policy: CompatibilityPolicy,
+    limit: WorkLimit | None,
 ) -> list[Incompatibility]:
+    steps = limit or comparison_limit()
     lenient = policy is CompatibilityPolicy.LENIENT
     try:
         match reader, writer:
             case AvroSchema(), AvroSchema():
-                return list(avro_reasons(reader, writer, roles))
+                return _first(avro_reasons(reader, writer, roles, steps))
             case JsonSchema(), JsonSchema():
-                return list(json_reasons(reader, writer, roles, lenient))
+                return _first(json_reasons(reader, writer, roles, lenient, steps))
             case ProtobufSchema(), ProtobufSchema():
-                return list(protobuf_reasons(reader, writer, roles))
+                return _first(protobuf_reasons(reader, writer, roles, steps))
     except RecursionError:
         raise InvalidSchema("the schemas are nested too deep to be compared") from None
     return [
@@ -108,3 +120,8 @@ def _reasons(
             f" {writer.type.value}; register it under another subject",
         )
     ]
+
+
+def _first(reasons: Iterable[Incompatibility]) -> list[Incompatibility]:
+    """Return as many reasons as a verdict names."""
+    return list(islice(reasons, MAX_REASONS))

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
+from headrace.model.error import ConfigError
 from headrace.schema.error import InvalidSchema
 from headrace.schema.limit import MAX_TOTAL_CHARACTERS
 from headrace.schema.parse import parse
@@ -142,7 +143,7 @@ class RegistryClient:
             if status < 300:
                 self._first = place
                 return _parsed(answer, urls[place])
-            refusal = _refusal(status, answer)
+            refusal = _refusal(status, answer, urls[place])
             if status not in _TRY_ANOTHER:
                 self._first = place
                 raise refusal
@@ -291,9 +292,21 @@ class RegistryClient:
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:
             settings = self.settings
-            context = ssl.create_default_context(cafile=settings.ca_file)
+            try:
+                context = ssl.create_default_context(cafile=settings.ca_file)
+            except OSError as error:
+                raise ConfigError(
+                    f"schema.registry.ssl.ca.location {settings.ca_file} is no PEM file with "
+                    f"certificates: {error}"
+                ) from error
             if settings.certificate_file is not None:
-                context.load_cert_chain(settings.certificate_file, settings.key_file)
+                try:
+                    context.load_cert_chain(settings.certificate_file, settings.key_file)
+                except OSError as error:
+                    raise ConfigError(
+                        f"schema.registry.ssl.certificate.location {settings.certificate_file} "
+                        f"and its key cannot be used: {error}"
+                    ) from error
             self._tls = context
         return self._tls
 
@@ -355,12 +368,14 @@ def _parsed(answer: bytes, url: str) -> Any:
         ) from error
 
 
-def _refusal(status: int, answer: bytes) -> RegistryError:
+def _refusal(status: int, answer: bytes, url: str) -> RegistryError:
     try:
         found = json.loads(answer)
         return RegistryError(str(found["message"]), status, int(found["error_code"]))
     except (ValueError, KeyError, TypeError, RecursionError):
         reason = http.client.responses.get(status, "")
         return RegistryError(
-            f"the schema registry answers {status} {reason}".rstrip(), status, status
+            f"{url} answers {f'{status} {reason}'.rstrip()}: is it a schema registry?",
+            status,
+            status,
         )

@@ -8,6 +8,7 @@ from google.protobuf import descriptor_pool, json_format, message_factory, times
 from headrace.schema.error import InvalidSchema
 from headrace.schema.parse import parse
 from headrace.schema.parsed import ParsedSchema
+from headrace.schema.protobuf.parsed import ProtobufSchema
 from headrace.schema.schema import Reference, SchemaText, SchemaType
 
 
@@ -209,6 +210,15 @@ def test_message_indexes_name_messages() -> None:
     schema = read("PROTOBUF", "message A { message B {} message C { message D {} } } message E {}")
     names = [schema.message_name(each) for each in ([0], [1], [0, 1], [0, 1, 0], [2], [0, 5])]
     assert names == ["A", "E", "A.C", "A.C.D", None, None]
+
+
+def test_messages_have_indexes() -> None:
+    text = "message A { message B {} message C { message D {} } } message E {}"
+    schema = read("PROTOBUF", f"package p.q; {text}")
+    assert isinstance(schema, ProtobufSchema)
+    names = ["p.q.A", "A", "E", "p.q.A.C.D", "A.X", "q.A", ""]
+    found = [schema.message_indexes(each) for each in names]
+    assert found == [(0,), (0,), (1,), (0, 1, 0), None, None, None]
 
 
 def test_references_are_sorted_once_each_when_normalised() -> None:

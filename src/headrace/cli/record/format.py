@@ -122,8 +122,8 @@ class JsonFormat:
         rows = zip(
             columns.column("offset").to_pylist(),
             _milliseconds(columns).to_pylist(),
-            _json_fields("key", columns.column("key")),
-            _json_fields("value", columns.column("value")),
+            self._fields("key", columns.column("key")),
+            self._fields("value", columns.column("value")),
             _json_headers(columns.column("headers")),
             strict=True,
         )
@@ -133,6 +133,10 @@ class JsonFormat:
         ]
         lines.append("")
         return memoryview("\n".join(lines).encode())
+
+    def _fields(self, name: str, column: Any) -> Iterable[str]:
+        """Return `"key":"alice"` for each row."""
+        return _json_fields(name, column)
 
 
 _quoted: Final = json.JSONEncoder(ensure_ascii=False).encode

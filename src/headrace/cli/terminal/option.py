@@ -13,6 +13,9 @@ from headrace.client.settings import CLIENT_CONFIG, DEFAULT_BROKERS, ClientSetti
 from headrace.client.user_login import user_login
 from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 
+REGISTRY_PREFIX = "schema.registry."
+"""How the settings of a schema registry begin, which may stand beside those of brokers."""
+
 BROKERS_VARIABLE = "HEADRACE_BROKERS"
 
 
@@ -62,9 +65,12 @@ def client_settings(brokers: str | None, settings: list[str] | None) -> dict[str
     """Return the settings of a command's clients, for `ClientSettings.of`.
 
     `-b` overrides `-X bootstrap.servers`, that the environment, and all of them the file of
-    `$HEADRACE_CLIENT_CONFIG`.
+    `$HEADRACE_CLIENT_CONFIG`. Settings of a schema registry are left out, but must exist.
     """
-    texts = from_java(parse_pairs(settings, "-X"))
+    pairs = parse_pairs(settings, "-X")
+    if any(key.startswith(REGISTRY_PREFIX) for key in pairs):
+        pairs = _without_registry(pairs)
+    texts = from_java(pairs)
     if "brokers" in texts:  # rpk's name for it
         texts.setdefault("bootstrap.servers", texts.pop("brokers"))
     if brokers is not None:
@@ -72,6 +78,14 @@ def client_settings(brokers: str | None, settings: list[str] | None) -> dict[str
     elif "bootstrap.servers" not in texts and os.environ.get(BROKERS_VARIABLE):
         texts["bootstrap.servers"] = os.environ[BROKERS_VARIABLE]
     return {**user_login(), **texts}
+
+
+def _without_registry(pairs: Mapping[str, str]) -> dict[str, str]:
+    from headrace.serde.registry_client_settings import REGISTRY_CONFIG, RegistryClientSettings
+
+    ours, registry = RegistryClientSettings.split(pairs)
+    REGISTRY_CONFIG.parse(registry)
+    return ours
 
 
 def kafka_pairs(texts: Mapping[str, str]) -> dict[str, str]:

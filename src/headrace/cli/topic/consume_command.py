@@ -1,16 +1,22 @@
 """`headrace topic consume`: records of topics on standard output."""
 
 import sys
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.terminal.progress import progress
+from headrace.cli.terminal.registry_option import RegistryOption, connect_registry
 from headrace.cli.terminal.stop import Stop
+from headrace.cli.topic.schema_option import StrictOption, UseRegistryOption, parse_fields
 from headrace.model.error import InvalidArgument
+
+if TYPE_CHECKING:
+    from headrace.cli.record.format import RecordFormat
 
 EXAMPLES = r"""
 Examples:
@@ -30,6 +36,10 @@ Examples:
   headrace topic consume clicks -o :end --format json > clicks.json
 
   headrace topic consume clicks orders -g billing       as a member of a group that commits
+
+  headrace topic consume clicks --use-schema-registry   keys and values as JSON, by their schemas
+
+  headrace topic consume clicks --use-schema-registry=value --registry http://registry:8081
 
 OFFSET is start, end, 47, +2 (two after the start), -3 (three before the end), @TIME, or two of them
 with a colon between. TIME is 2026-07-01T12:00:00Z, seconds or milliseconds since 1970, or -90m.
@@ -63,13 +73,15 @@ def consume(
     read_committed: Annotated[
         bool, typer.Option("--read-committed", help="Leave out aborted and open transactions.")
     ] = False,
+    use_schema_registry: UseRegistryOption = None,
+    fail_on_undecodable: StrictOption = False,
+    registry: RegistryOption = None,
     format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
     """Print records."""
     # Imported here: they load numba and pyarrow, which other commands of this noun do not need.
-    from headrace.cli.record.format import JsonFormat, RecordFormat, TextFormat
     from headrace.cli.record.offset_spec import OffsetSpec, parse_range_spec, resolve
     from headrace.cli.topic.choice import chosen_partitions
     from headrace.cli.topic.consumption import Consumption
@@ -80,12 +92,18 @@ def consume(
 
     if text is not None and format is OutputFormat.JSON:
         raise InvalidArgument("-f and --format json both choose how to print a record: give one")
-    shown: RecordFormat = JsonFormat() if format is OutputFormat.JSON else TextFormat(text or "%v")
+    decoded = None if use_schema_registry is None else parse_fields(use_schema_registry)
+    if fail_on_undecodable and decoded is None:
+        raise InvalidArgument("--fail-on-undecodable needs --use-schema-registry")
     offsets = parse_range_spec(offset, SystemClock())
     if group is not None and (partition or offsets.past is not None):
         raise InvalidArgument("a group reads whole topics: leave out -p and the end in -o")
 
-    with connect(brokers, setting) as pool, Stop() as stop:
+    with (
+        connect(brokers, setting) as pool,
+        _shown(format, text, decoded, fail_on_undecodable, registry, setting) as shown,
+        Stop() as stop,
+    ):
 
         def positions(
             spec: OffsetSpec, partitions: list[TopicPartition]
@@ -117,3 +135,34 @@ def consume(
             except KeyboardInterrupt:
                 sys.stdout.flush()
                 raise typer.Exit(130 if bounded else 0) from None
+
+
+@contextmanager
+def _shown(
+    style: OutputFormat,
+    text: str | None,
+    decoded: list[str] | None,
+    strict: bool,
+    registry: str | None,
+    setting: list[str] | None,
+) -> "Iterator[RecordFormat]":
+    """Return how records are printed. At the end, report what did not decode."""
+    from headrace.cli.record.format import JsonFormat, TextFormat
+
+    plain = TextFormat(text or "%v")
+    if decoded is None:
+        yield JsonFormat() if style is OutputFormat.JSON else plain
+        return
+    from headrace.cli.record.decoded_format import DecodedJsonFormat, DecodedTextFormat
+    from headrace.cli.record.registry_decoder import RegistryDecoder
+    from headrace.serde.deserializer import Deserializer
+
+    with connect_registry(registry, setting) as client:
+        client.ask("GET", "/schemas/types")  # a wrong address or login is reported at once
+        decoder = RegistryDecoder(Deserializer(client), decoded, strict=strict)
+        try:
+            json = style is OutputFormat.JSON
+            yield DecodedJsonFormat(decoder) if json else DecodedTextFormat(plain, decoder)
+        finally:
+            sys.stdout.flush()
+            decoder.report()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from headrace.cli.record.format import RecordFormat, Records
+from headrace.cli.record.undecodable_record import UndecodableRecord
 from headrace.cli.terminal.stop import Stop
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.group.member import GroupMember
@@ -172,14 +173,22 @@ class Consumption:
         if self.limit is not None and columns.num_rows > self.limit - self.printed:
             columns = columns.slice(0, self.limit - self.printed)
             position = _last_offset(columns) + 1
+        try:
+            self._write(partition, columns)
+        except UndecodableRecord as error:
+            self._write(partition, columns.slice(0, error.row))
+            sys.stdout.buffer.flush()
+            raise
+        reader.positions[partition] = position
+        if past is not None and position >= past:
+            del reader.positions[partition]
+
+    def _write(self, partition: TopicPartition, columns: pa.RecordBatch) -> None:
         if columns.num_rows:
             records = Records(partition, columns, self.printed)
             sys.stdout.buffer.write(self.format.render(records))
             self.printed += columns.num_rows
             self.advance(columns.num_rows)
-        reader.positions[partition] = position
-        if past is not None and position >= past:
-            del reader.positions[partition]
 
     def _handle(self, reader: BatchReader, fetched: FetchedBatches, error: BrokerError) -> None:
         partition = fetched.partition

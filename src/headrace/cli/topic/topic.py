@@ -19,6 +19,7 @@ from headrace.cli.topic import (
     produce_command,
 )
 from headrace.cli.topic.choice import chosen_partitions, matching_topics
+from headrace.cli.topic.schema_option import ConsumeCommand
 from headrace.client.admin.admin import BROKER_CHOOSES, Admin, ConfigChange, NewTopic
 from headrace.client.error import BrokerError, ClientError
 from headrace.model.clock import SystemClock
@@ -293,6 +294,8 @@ def _report(style: OutputFormat, outcomes: dict[str, BrokerError | None]) -> Non
 
 app.command("describe", epilog=epilog(describe_command.EXAMPLES))(describe_command.describe)
 app.command("produce", epilog=epilog(produce_command.EXAMPLES))(produce_command.produce)
-app.command("consume", epilog=epilog(consume_command.EXAMPLES))(consume_command.consume)
+app.command("consume", cls=ConsumeCommand, epilog=epilog(consume_command.EXAMPLES))(
+    consume_command.consume
+)
 app.command("export", epilog=epilog(export_command.EXAMPLES))(export_command.export)
 app.command("import", epilog=epilog(import_command.EXAMPLES))(import_command.import_file)

@@ -1,7 +1,8 @@
 """The ASGI application: reads a request within bounds, checks who sent it, and has it served.
 
 Rule 1: nothing here parses schemas or waits for a broker. That is done in threads: writes in their
-own, so that writes that wait for each other do not hold up reads.
+own, so that writes that wait for each other do not hold up reads, and what parses schemas in
+others, so that it does not hold up what only looks something up.
 Rule 2: the bytes of a body count against one budget from their arrival until the answer is there.
 Rule 3: this is the only place that writes a `RegistryError` as bytes.
 """
@@ -23,7 +24,14 @@ from headrace.gateway.access.watched_users import WatchedUsers
 from headrace.gateway.http.asgi import Receive, Scope, Send
 from headrace.gateway.http.byte_budget import ByteBudget
 from headrace.gateway.registry.access.subject_users import SUBJECT_USERS, can_read, can_write
-from headrace.gateway.registry.body import MOST_BODY_BYTES, Disconnected, Refused, read_body
+from headrace.gateway.registry.body import (
+    MOST_BODY_BYTES,
+    MOST_STRUCTURE_BYTES,
+    Disconnected,
+    Refused,
+    has_much_structure,
+    read_body,
+)
 from headrace.gateway.registry.error import RegistryError, bad_request, store_failure
 from headrace.gateway.registry.forwarder import OFFSET_HEADER, ForwardedAnswer
 from headrace.gateway.registry.operation.table import Match, Right, Route, find_routes
@@ -40,10 +48,11 @@ _ACCEPTED_BODIES: Final = (*_TYPES, "application/octet-stream", "")
 
 _BUDGET_BYTES: Final = 64 << 20
 _READ_THREADS: Final = 8
+_CHECK_THREADS: Final = 8
 _WRITE_THREADS: Final = 16
 _CHUNK_BYTES: Final = 512 << 10
 _MOST_PARAMETERS: Final = 100
-_REPEATED: Final = ("key", "value")
+_REPEATED: Final = ("key", "value", "associationType")
 """Parameters of the query that come several times; the others count once."""
 
 
@@ -66,11 +75,12 @@ class RegistryApp:
         self.service = RegistryService(settings, port)
         self._bodies = ByteBudget(_BUDGET_BYTES, reserve=MOST_BODY_BYTES)
         self._reads = ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="registry-read")
+        self._checks = ThreadPoolExecutor(_CHECK_THREADS, thread_name_prefix="registry-check")
         self._writes = ThreadPoolExecutor(_WRITE_THREADS, thread_name_prefix="registry-write")
 
     def close(self) -> None:
         """Wait for what runs, then end. The server has stopped."""
-        for each in (self._reads, self._writes):
+        for each in (self._reads, self._checks, self._writes):
             each.shutdown(wait=True, cancel_futures=True)
         self.service.stop()
 
@@ -155,7 +165,11 @@ class RegistryApp:
             headers,
         )
         _authorize(route, request)
-        workers = self._writes if route.writes else self._reads
+        workers = self._reads
+        if route.writes:
+            workers = self._writes
+        elif route.parses or "format" in request.query:
+            workers = self._checks
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(workers, self._serve, route, request, content_type)
 
@@ -164,7 +178,8 @@ class RegistryApp:
         try:
             request = _with_body(request)
             if not route.writes:
-                return _json_answer(route.serve(self.service.view, request), content_type)
+                view = self.service.view.for_request()
+                return _json_answer(route.serve(view, request), content_type)
             written = self.service.write(route, request)
             if isinstance(written, ForwardedAnswer):
                 return _Answer(written.status, written.content_type, written.body)
@@ -247,6 +262,10 @@ def _with_body(request: Request) -> Request:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _ACCEPTED_BODIES:
         raise RegistryError(415, f"HTTP 415 Unsupported Media Type: write {JSON_TYPE}")
+    if len(request.raw_body) > MOST_STRUCTURE_BYTES and has_much_structure(request.raw_body):
+        raise RegistryError(
+            413, f"The JSON of a request has at most {MOST_STRUCTURE_BYTES} bytes outside of texts"
+        )
     try:
         body = json.loads(request.raw_body)
     except (ValueError, RecursionError) as error:

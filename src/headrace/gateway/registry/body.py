@@ -1,6 +1,7 @@
 """Reads the body of a request within bounds of size, time and budget."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -11,6 +12,11 @@ from headrace.gateway.registry.error import RegistryError
 MOST_BODY_BYTES: Final = 10 << 20
 """Ten times what a record of the topic holds by default."""
 
+MOST_STRUCTURE_BYTES: Final = 256 << 10
+"""Of JSON, each text counted as one: three bytes of it may take a hundred in memory."""
+
+# A text without an end goes to the end, so that the search for the next one does not begin in it.
+_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _SECONDS: Final = 60.0
 _FIRST_SECONDS: Final = 10.0
 _LEAST_BYTES_PER_SECOND: Final = 64 << 10
@@ -67,6 +73,20 @@ async def read_body(receive: Receive, headers: Mapping[str, str], share: Share) 
         chunks.append(chunk)
         if not message.get("more_body"):
             return b"".join(chunks)
+
+
+def has_much_structure(body: bytes) -> bool:
+    """Return whether JSON has more than MOST_STRUCTURE_BYTES outside of its texts.
+
+    It ends as soon as it has found so much, and keeps nothing.
+    """
+    structure = end = 0
+    for match in _TEXT.finditer(body):
+        structure += match.start() - end + 1
+        end = match.end()
+        if structure > MOST_STRUCTURE_BYTES:
+            return True
+    return structure + len(body) - end > MOST_STRUCTURE_BYTES
 
 
 def _too_large() -> RegistryError:

@@ -48,7 +48,8 @@ def delete_subject(state: RegistryState, subject: str, *, permanent: bool) -> Pl
         for each in every:
             _check_unreferenced(state, subject, each.version, whole_subject=True)
         versions = [each.version for each in every]
-        return Plan(versions, [schema_tombstone(subject, each) for each in versions])
+        ends = [schema_tombstone(subject, each) for each in versions]
+        return Plan(versions, [*_keep_id(state, subject), *ends])
     if not living:
         raise subject_soft_deleted(subject)
     for each in living:
@@ -78,7 +79,7 @@ def delete_version(state: RegistryState, subject: str, version: int, *, permanen
         raise version_soft_deleted(subject, version)
     _check_unreferenced(state, subject, version)
     if permanent:
-        return Plan(version, [schema_tombstone(subject, version)])
+        return Plan(version, [*_keep_id(state, subject), schema_tombstone(subject, version)])
     records = [schema_record(replace(schema, deleted=True))]
     if len(state.versions(subject)) == 1:
         records += _without_settings(state, subject)
@@ -95,6 +96,24 @@ def delete_context(state: RegistryState, context: str) -> Plan:
     if state.subjects(name, deleted=True):
         raise context_not_empty(context)
     return Plan(None, [context_record(context, present=False), *_without_settings(state, name)])
+
+
+def erase_subject(state: RegistryState, subject: str) -> list[Record]:
+    """Return the records that end a subject for good, deleted softly before or not.
+
+    Raises:
+        RegistryError: 42205, 42206.
+    """
+    _check_writable(state, subject)
+    versions = [each.version for each in state.versions(subject, deleted=True)]
+    for version in versions:
+        _check_unreferenced(state, subject, version, whole_subject=True)
+    ends = [schema_tombstone(subject, each) for each in versions]
+    return [*_keep_id(state, subject), *ends, *_without_settings(state, subject)]
+
+
+def _keep_id(state: RegistryState, subject: str) -> list[Record]:
+    return state.keep_highest_id(SubjectName.of(subject).context)
 
 
 def _without_settings(state: RegistryState, subject: str) -> list[Record]:

@@ -137,6 +137,42 @@ def context_not_empty(context: str) -> RegistryError:
     return RegistryError(42211, f"The specified context '{context}' is not empty.")
 
 
+def association_not_found(resource: str) -> RegistryError:
+    return RegistryError(40410, f"No association was found for resource '{resource[:128]}'.")
+
+
+def association_of_resource_exists(kind: str, resource: str) -> RegistryError:
+    return RegistryError(
+        40903, f"An association of type '{kind}' already exists for resource '{resource}'"
+    )
+
+
+def association_of_subject_exists(kind: str, subject: str) -> RegistryError:
+    return RegistryError(
+        40904, f"An association of type '{kind}' already exists for subject '{subject}'"
+    )
+
+
+def strong_association_exists(kind: str, subject: str) -> RegistryError:
+    return RegistryError(
+        40905, f"A strong association of type '{kind}' already exists for subject '{subject}'"
+    )
+
+
+def no_active_version(subject: str) -> RegistryError:
+    return RegistryError(40907, f"No active version exists for subject '{subject}'")
+
+
+def association_frozen(kind: str, subject: str) -> RegistryError:
+    return RegistryError(
+        40908, f"The association of type '{kind}' is frozen for subject '{subject}'"
+    )
+
+
+def invalid_association(member: str, detail: str) -> RegistryError:
+    return RegistryError(42212, f"The association has an invalid value for '{member}': {detail}")
+
+
 def store_failure(message: str) -> RegistryError:
     return RegistryError(50001, message)
 

@@ -9,10 +9,12 @@ again.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
 from headrace.gateway.registry.checker import (
     LATEST,
+    SchemaSource,
     find_reference,
     resolve_references,
     schema_text,
@@ -26,7 +28,7 @@ from headrace.gateway.registry.error import (
     invalid_subject,
     not_permitted,
 )
-from headrace.gateway.registry.state.record import Record, context_record, schema_record
+from headrace.gateway.registry.state.record import KeyType, Record, context_record, schema_record
 from headrace.gateway.registry.state.registry_state import RegistryState
 from headrace.gateway.registry.state.rule_set import merged_metadata, merged_rule_set
 from headrace.gateway.registry.state.setting import (
@@ -41,7 +43,6 @@ from headrace.gateway.registry.state.subject_name import DEFAULT_CONTEXT, Subjec
 from headrace.gateway.registry.view import Plan, RegistryView
 from headrace.schema.compatibility import CompatibilityLevel
 from headrace.schema.incompatibility import Incompatibility
-from headrace.schema.parsed import ParsedSchema
 from headrace.schema.schema import Reference, SchemaType
 
 MOST_ID: Final = 2**31 - 1
@@ -75,7 +76,7 @@ class Candidate:
 class _Prepared:
     """A candidate, parsed, in the form in which it is stored and compared."""
 
-    parsed: ParsedSchema
+    source: SchemaSource
     text: str
     references: tuple[Reference, ...]
     metadata: Json | None
@@ -121,10 +122,12 @@ def _plan(state: RegistryState, candidate: Candidate, prepared: _Prepared) -> Pl
     )
     if candidate.id >= 0:
         highest = state.max_id(name.context)
-        if candidate.id > highest + MOST_ID_STEP:
+        # The first schema of a context may come from a registry that has long been counting.
+        most = highest + MOST_ID_STEP if highest else MOST_ID - MOST_ID_STEP
+        if candidate.id > most:
             raise not_permitted(
-                f"Id {candidate.id} is more than {MOST_ID_STEP} above {highest}, the highest of "
-                f"context {name.context}: import schemas with lower ids first"
+                f"Id {candidate.id} is above {most}, the highest that context {name.context} takes "
+                f"after {highest}: import schemas with lower ids first"
             )
         for each in state.by_id(candidate.id, name.context):
             if (each.text, each.type) != (draft.text, draft.type):
@@ -157,6 +160,23 @@ def _with_id(state: RegistryState, draft: StoredSchema, context: str) -> StoredS
     if following > MOST_ID:
         raise not_permitted(f"Context {context} has used all ids up to {MOST_ID}")
     return _numbered(draft, following)
+
+
+def numbered_after(plan: Plan, others: Sequence[StoredSchema]) -> tuple[StoredSchema, list[Record]]:
+    """Return what a registration comes to after others of the same request, which it did not see:
+    a schema that is new in its context has the id after theirs."""
+    schema: StoredSchema = plan.answer
+    context = SubjectName.of(schema.subject).context
+    near = [each for each in others if SubjectName.of(each.subject).context == context]
+    same = next((each for each in near if each.guid == schema.guid), None)
+    if plan.records and same is not None:
+        schema = _numbered(schema, same.id)
+    elif plan.records and any(each.id >= schema.id for each in near):
+        schema = _numbered(schema, max(each.id for each in near) + 1)
+    records = [
+        schema_record(schema) if each.key.type is KeyType.SCHEMA else each for each in plan.records
+    ]
+    return schema, records
 
 
 def _numbered(draft: StoredSchema, schema_id: int) -> StoredSchema:
@@ -207,15 +227,16 @@ def _prepare(view: RegistryView, candidate: Candidate) -> _Prepared:
         rule_set = merged_rule_set(
             config.get("defaultRuleSet"), rule_set, config.get("overrideRuleSet")
         )
-    parsed = view.checker.parse(
+    source = SchemaSource(
         schema_text(candidate.type, candidate.text, references, metadata), resolved
     )
+    parsed = view.checker.parse(source)
     normalized = candidate.normalize or bool(config.get("normalize"))
     if normalized:
-        text, references = parsed.normalized, parsed.normalized_references
+        text, references = view.checker.normalized(parsed), parsed.normalized_references
     else:
         text = parsed.canonical
-    return _Prepared(parsed, text, references, metadata, rule_set, normalized)
+    return _Prepared(source, text, references, metadata, rule_set, normalized)
 
 
 def _pinned(state: RegistryState, candidate: Candidate) -> tuple[Reference, ...]:
@@ -258,7 +279,9 @@ def find(
     for each in same_kind:
         try:
             forms = view.forms(each)
-        except RegistryError:
+        except RegistryError as error:
+            if error.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+                raise
             continue
         if wanted == (forms.normalized if prepared.normalized else forms.canonical):
             return each
@@ -273,7 +296,7 @@ def _same_extras(schema: StoredSchema, candidate: Candidate, prepared: _Prepared
 
 def _check_compatible(view: RegistryView, candidate: Candidate, prepared: _Prepared) -> None:
     earlier = view.read(lambda state: state.versions(candidate.subject))
-    messages = _judge(view, candidate.subject, prepared.parsed, earlier, prepared.metadata)
+    messages = _judge(view, candidate.subject, prepared.source, earlier, prepared.metadata)
     if messages:
         raise incompatible(
             "Schema being registered is incompatible with an earlier schema for subject "
@@ -288,13 +311,13 @@ def compare(view: RegistryView, candidate: Candidate, earlier: Sequence[StoredSc
         RegistryError: 42201.
     """
     prepared = _prepare(view, candidate)
-    return _judge(view, candidate.subject, prepared.parsed, earlier, prepared.metadata)
+    return _judge(view, candidate.subject, prepared.source, earlier, prepared.metadata)
 
 
 def _judge(
     view: RegistryView,
     subject: str,
-    parsed: ParsedSchema,
+    source: SchemaSource,
     earlier: Sequence[StoredSchema],
     metadata: Mapping[str, Any] | None,
 ) -> list[str]:
@@ -313,7 +336,7 @@ def _judge(
         return []
     if not level.value.endswith("_TRANSITIVE"):
         earlier = earlier[-1:]
-    found = view.checker.check(level, policy, parsed, [view.parsed(each) for each in earlier])
+    found = view.checker.check(level, policy, source, [view.source(each) for each in earlier])
     return _messages(found, earlier, level)
 
 

@@ -126,14 +126,15 @@ class RegistryService:
         raise unknown_leader("No leader is elected at the moment: try again")
 
     def _write_here(self, route: Route, request: Request) -> tuple[Any, int]:
-        route.serve(self.view, request)
+        view = self.view.for_request()
+        route.serve(view, request)
         if not self._write_lock.acquire(timeout=_LOCK_SECONDS):
             raise timed_out("Too many writes wait for each other")
         try:
             if not self.election.leads:
                 raise NotLeading
             self._writer.lead(self.election.lead.term)
-            plan = route.serve(self.view, request)
+            plan = route.serve(view, request)
             if not plan.records:
                 return plan.answer, self._tail.offset - 1
             if not self.election.leads:

@@ -1,12 +1,13 @@
 """What operations compute with: the state, read in short steps, and parsed schemas."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from headrace.gateway.registry.checker import (
     Forms,
     SchemaChecker,
+    SchemaSource,
     resolve_references,
     schema_text,
 )
@@ -44,17 +45,29 @@ class RegistryView:
     checker: SchemaChecker
     about: Mapping[str, str] = field(default_factory=dict)
 
+    def for_request(self) -> "RegistryView":
+        """Return a view with what one request may cost."""
+        return replace(self, checker=self.checker.for_request())
+
     def parsed(self, schema: StoredSchema) -> ParsedSchema:
         """Parse a registered schema.
 
         Raises:
             RegistryError: 42201, another registry has taken what is no schema here.
         """
+        return self.checker.parse(self.source(schema))
+
+    def source(self, schema: StoredSchema) -> SchemaSource:
+        """Return what a registered schema is parsed from.
+
+        Raises:
+            RegistryError: 42201, a reference leads nowhere.
+        """
         resolved = self.read(
             lambda state: resolve_references(state, schema.subject, schema.references, deleted=True)
         )
         text = schema_text(schema.type, schema.text, schema.references, schema.metadata)
-        return self.checker.parse(text, resolved)
+        return SchemaSource(text, resolved)
 
     def forms(self, schema: StoredSchema) -> Forms:
         """Return what a registered schema is compared by.

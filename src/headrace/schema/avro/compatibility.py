@@ -25,9 +25,8 @@ from headrace.schema.avro.tree import (
     Record,
     Union,
 )
-from headrace.schema.error import InvalidSchema
 from headrace.schema.incompatibility import Incompatibility, Roles
-from headrace.schema.limit import MAX_COMPARISONS, MAX_REASONS
+from headrace.schema.limit import MAX_REASONS, WorkLimit
 
 # What a reader's primitive reads besides itself.
 PROMOTIONS: Final = {
@@ -44,8 +43,9 @@ Reasons = tuple[Incompatibility, ...]
 class AvroComparison:
     """Compares one reader's type with one writer's. A pair that comes up again is looked up."""
 
-    def __init__(self, roles: Roles) -> None:
+    def __init__(self, roles: Roles, limit: WorkLimit) -> None:
         self._roles = roles
+        self._limit = limit
         self._known: dict[tuple[int, int], Reasons] = {}
 
     def compare(self, reader: AvroType, writer: AvroType, path: str = "") -> Reasons:
@@ -54,16 +54,12 @@ class AvroComparison:
         known = self._known.get(pair)
         if known is not None:
             return known
-        self._must_allow(1)
+        self._limit.spend(1)
         # A pair met again inside itself is compatible unless something else in it is not.
         self._known[pair] = ()
         reasons = self._reasons(reader, writer, path)[:MAX_REASONS]
         self._known[pair] = reasons
         return reasons
-
-    def _must_allow(self, pairs: int) -> None:
-        if len(self._known) + pairs > MAX_COMPARISONS:
-            raise InvalidSchema("the schema has too many types to be compared; make it smaller")
 
     def _reasons(self, reader: AvroType, writer: AvroType, path: str) -> Reasons:
         match reader, writer:
@@ -100,9 +96,11 @@ class AvroComparison:
         )
 
     def _union_by_union(self, reader: Union, writer: Union, path: str) -> Reasons:
-        self._must_allow(len(reader.branches) * len(writer.branches))
+        self._limit.spend(len(reader.branches) * len(writer.branches))
         reasons: Reasons = ()
         for index, branch in enumerate(writer.branches):
+            if len(reasons) > MAX_REASONS:
+                break
             if self._union_by_one(reader, branch, path):
                 reasons += self._missing_branch(branch, f"{path}/{index}")
         return reasons
@@ -134,9 +132,12 @@ class AvroComparison:
         )
 
     def _fields(self, reader: Record, writer: Record, path: str) -> Reasons:
+        self._limit.spend(len(reader.fields) + len(writer.fields))
         written = {field.name: field for field in writer.fields}
         reasons: Reasons = ()
         for index, field in enumerate(reader.fields):
+            if len(reasons) > MAX_REASONS:
+                break
             place = f"{path}/fields/{index}"
             source = _source(field, written)
             if source is not None:
@@ -159,6 +160,7 @@ class AvroComparison:
         return reasons
 
     def _symbols(self, reader: Enum, writer: Enum, path: str) -> Reasons:
+        self._limit.spend((len(reader.symbols) + len(writer.symbols)) // 8)
         missing = sorted(set(writer.symbols) - set(reader.symbols))
         if not missing or reader.default is not None:
             return ()

@@ -10,24 +10,38 @@ from headrace.schema.avro.tree import (
     Record,
     Union,
 )
+from headrace.schema.limit import WorkLimit
 
 _RANGE: Final = {"int": 1 << 31, "long": 1 << 63}
 
 
-def fits(value: Any, kind: AvroType) -> bool:
-    """Return whether the value can be the default; a union's may be of any of its branches."""
-    return _fits(value, kind, {})
+def fits(value: Any, kind: AvroType, limit: WorkLimit) -> bool:
+    """Return whether the value can be the default; a union's may be of any of its branches.
+
+    Raises:
+        InvalidSchema: there are more pairs of values and types to try than the limit allows.
+    """
+    return _fits(value, kind, _Known(limit))
 
 
-def _fits(value: Any, kind: AvroType, known: dict[tuple[int, int], bool]) -> bool:
-    """Decide each pair of value and type once: branches of unions may share many."""
+class _Known(dict[tuple[int, int], bool]):
+    """Pairs of value and type that are decided: branches of unions may share many."""
+
+    def __init__(self, limit: WorkLimit) -> None:
+        super().__init__()
+        self.limit = limit
+
+
+def _fits(value: Any, kind: AvroType, known: _Known) -> bool:
+    """Decide each pair of value and type once."""
     pair = id(value), id(kind)
     if pair not in known:
+        known.limit.spend(1)
         known[pair] = _decide(value, kind, known)
     return known[pair]
 
 
-def _decide(value: Any, kind: AvroType, known: dict[tuple[int, int], bool]) -> bool:
+def _decide(value: Any, kind: AvroType, known: _Known) -> bool:
     match kind:
         case Primitive():
             return _fits_primitive(value, kind.kind)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headrace.schema.limit import WorkLimit
+
 _NAMED: Final = frozenset(["record", "error", "enum", "fixed"])
 _INNER: Final = ("items", "values", "type")
 
@@ -15,8 +17,12 @@ class Definition:
     namespace: str
 
 
-def definitions_in(document: Any) -> dict[str, Definition]:
-    """Return the definitions of a document by full name, the first of each name."""
+def definitions_in(document: Any, names: WorkLimit) -> dict[str, Definition]:
+    """Return the definitions of a document by full name, the first of each name.
+
+    Raises:
+        InvalidSchema: the names are longer together than the limit allows.
+    """
     found: dict[str, Definition] = {}
     waiting: list[tuple[Any, str]] = [(document, "")]
     while waiting:
@@ -28,6 +34,7 @@ def definitions_in(document: Any) -> dict[str, Definition]:
         name, kind = value.get("name"), value.get("type")
         if isinstance(kind, str) and kind in _NAMED and isinstance(name, str):
             full = full_name(name, value.get("namespace"), namespace)
+            names.spend(len(full))
             found.setdefault(full, Definition(value, namespace))
             namespace = full.rpartition(".")[0]
             fields = value.get("fields")

@@ -10,6 +10,7 @@ The rules are those of Java's parser, with names and defaults checked:
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 from headrace.schema import json_text
@@ -30,6 +31,12 @@ from headrace.schema.avro.tree import (
     Union,
 )
 from headrace.schema.error import InvalidSchema
+from headrace.schema.limit import (
+    MAX_DEFAULT_STEPS,
+    MAX_SHOWN_CHARACTERS,
+    WorkLimit,
+    name_limit,
+)
 
 PRIMITIVES: Final = frozenset(
     ["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
@@ -53,6 +60,12 @@ class AvroParser:
         self._unseen: list[Any] = []
         self._definitions: dict[str, Definition] = {}
         self._early: dict[int, AvroType] = {}
+        self._names = name_limit()
+        self._defaults = WorkLimit(
+            MAX_DEFAULT_STEPS,
+            "the defaults are too much to check; make them or their unions smaller",
+        )
+        self._good_spaces = {""}
         self.referenced: set[str] = set()
 
     def parse(self, text: str) -> AvroType:
@@ -103,6 +116,7 @@ class AvroParser:
     def _by_name(self, name: str, namespace: str) -> AvroType:
         if name in PRIMITIVES:
             return Primitive(name)
+        self._names.spend(len(namespace) + len(name))
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         found = self._lookup(full) or self._lookup(name)
         if found is None:
@@ -125,20 +139,20 @@ class AvroParser:
     def _read_ahead(self, name: str) -> None:
         """Read a definition that comes later in its document, as Java's library does since 1.12."""
         while self._unseen:
-            self._definitions |= definitions_in(self._unseen.pop())
+            self._definitions |= definitions_in(self._unseen.pop(), self._names)
         definition = self._definitions.pop(name, None)
         if definition is not None:
             found = self._type(definition.value, definition.namespace)
             self._early[id(definition.value)] = found
 
     def _read_reference(self, name: str) -> None:
-        before = set(self._named)
+        before = len(self._named)
         text = self._waiting.pop(name)
         try:
             self._document(text)
         except InvalidSchema as error:
             raise InvalidSchema(f"in the referenced schema {name!r}: {error}") from None
-        self.referenced |= self._named.keys() - before
+        self.referenced |= set(islice(self._named, before, None))
 
     def _define(self, new: Record | Enum | Fixed) -> None:
         if new.name in self._named or new.name in PRIMITIVES:
@@ -146,7 +160,7 @@ class AvroParser:
         self._named[new.name] = new
 
     def _record(self, value: dict[str, Any], namespace: str) -> Record:
-        record = Record(*_head(value, namespace, "record"), _props(value, _RECORD_WORDS))
+        record = Record(*self._head(value, namespace, "record"), _props(value, _RECORD_WORDS))
         record.is_error = value["type"] == "error"
         fields = _needed(value, "fields", f"the record {record.name!r}")
         if not isinstance(fields, list):
@@ -178,7 +192,7 @@ class AvroParser:
         is_word = kind.kind in ("float", "double") and default in _NOT_FINITE
         if kind.kind in ("float", "double") and isinstance(default, str) and not is_word:
             default = _number(default, name, where)
-        if default is not MISSING and not is_word and not fits(default, kind):
+        if default is not MISSING and not is_word and not fits(default, kind, self._defaults):
             raise InvalidSchema(
                 f"the default {json_text.dump(default)[:60]} of the field {name!r} {where}"
                 f" is no {_describe(kind)}"
@@ -193,7 +207,7 @@ class AvroParser:
         return Field(name, kind, default, _doc(value), order.lower(), aliases, props)
 
     def _enum(self, value: dict[str, Any], namespace: str) -> Enum:
-        enum = Enum(*_head(value, namespace, "enum"), _props(value, _ENUM_WORDS))
+        enum = Enum(*self._head(value, namespace, "enum"), _props(value, _ENUM_WORDS))
         where = f"the enum {enum.name!r}"
         _needed(value, "symbols", where)
         enum.symbols = _strings(value, "symbols", where)
@@ -208,13 +222,37 @@ class AvroParser:
         return enum
 
     def _fixed(self, value: dict[str, Any], namespace: str) -> Fixed:
-        fixed = Fixed(*_head(value, namespace, "fixed"), _props(value, _FIXED_WORDS))
+        fixed = Fixed(*self._head(value, namespace, "fixed"), _props(value, _FIXED_WORDS))
         size = _needed(value, "size", f"the fixed {fixed.name!r}")
         if type(size) is not int or not 0 <= size < 1 << 31:
             raise InvalidSchema(f"'size' of the fixed {fixed.name!r} must be a number of bytes")
         fixed.size = size
         self._define(fixed)
         return fixed
+
+    def _head(
+        self, value: dict[str, Any], namespace: str, kind: str
+    ) -> tuple[str, str | None, tuple[str, ...]]:
+        name = _needed(value, "name", f"a {kind}")
+        own = value.get("namespace")
+        if own is not None and not isinstance(own, str):
+            raise InvalidSchema(f"'namespace' of a {kind} must be a string")
+        if not isinstance(name, str):
+            raise InvalidSchema(f"'name' of a {kind} must be a string")
+        full = full_name(name, own, namespace)
+        space, _, simple = full.rpartition(".")
+        what = f"the {kind} {full[:MAX_SHOWN_CHARACTERS]!r}"
+        aliases = _strings(value, "aliases", what)
+        self._names.spend(len(full) + len(space) * len(aliases))
+        if space not in self._good_spaces:
+            for part in space.split("."):
+                _check_name(part, what)
+            self._good_spaces.add(space)
+        _check_name(simple, what)
+        qualified = (
+            alias if "." in alias or not space else f"{space}.{alias}" for alias in aliases
+        )
+        return full, _doc(value), tuple(qualified)
 
     def _union(self, value: list[Any], namespace: str) -> Union:
         branches = tuple(self._type(each, namespace) for each in value)
@@ -227,26 +265,6 @@ class AvroParser:
                 raise InvalidSchema(f"a union has {key!r} twice")
             seen.add(key)
         return Union(branches)
-
-
-def _head(
-    value: dict[str, Any], namespace: str, kind: str
-) -> tuple[str, str | None, tuple[str, ...]]:
-    name = _needed(value, "name", f"a {kind}")
-    own = value.get("namespace")
-    if own is not None and not isinstance(own, str):
-        raise InvalidSchema(f"'namespace' of a {kind} must be a string")
-    if not isinstance(name, str):
-        raise InvalidSchema(f"'name' of a {kind} must be a string")
-    full = full_name(name, own, namespace)
-    for part in full.split("."):
-        _check_name(part, f"the {kind} {full!r}")
-    space = full.rpartition(".")[0]
-    aliases = tuple(
-        alias if "." in alias or not space else f"{space}.{alias}"
-        for alias in _strings(value, "aliases", f"the {kind} {full!r}")
-    )
-    return full, _doc(value), aliases
 
 
 def _check_name(name: Any, what: str) -> None:

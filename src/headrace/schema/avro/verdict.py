@@ -6,11 +6,14 @@ from headrace.schema.avro.compatibility import AvroComparison
 from headrace.schema.avro.parsed import AvroSchema
 from headrace.schema.avro.tree import Record
 from headrace.schema.incompatibility import Incompatibility, Roles
+from headrace.schema.limit import WorkLimit
 from headrace.schema.reserved import reserved_reasons
 
 
-def avro_reasons(reader: AvroSchema, writer: AvroSchema, roles: Roles) -> Iterator[Incompatibility]:
+def avro_reasons(
+    reader: AvroSchema, writer: AvroSchema, roles: Roles, limit: WorkLimit
+) -> Iterator[Incompatibility]:
     """Yield why the reader cannot read what the writer writes."""
     fields = [each.name for each in reader.root.fields] if isinstance(reader.root, Record) else []
     yield from reserved_reasons("FIELD", reader.reserved, writer.reserved, fields, "/fields", roles)
-    yield from AvroComparison(roles).compare(reader.root, writer.root)
+    yield from AvroComparison(roles, limit).compare(reader.root, writer.root)

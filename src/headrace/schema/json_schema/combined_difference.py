@@ -24,7 +24,7 @@ def combined_differences(
         found = comparison.because("PRODUCT_TYPE_EXTENDED")
     elif update.criterion != "allOf" and len(before) > len(after):
         found = comparison.because("SUM_TYPE_NARROWED")
-    comparison.must_allow(len(before) * len(after))
+    comparison.limit.must_allow(len(before) * len(after))
     partners = [
         [index for index, each in enumerate(after) if not comparison.compare(branch, each)]
         for branch in before
@@ -62,7 +62,7 @@ def _matched(comparison: Comparison, partners: list[list[int]]) -> int:
             current, position = walk.pop()
             if position == len(partners[current]):
                 continue
-            comparison.spend(1)
+            comparison.limit.spend(1)
             walk.append((current, position + 1))
             partner = partners[current][position]
             if partner in seen:

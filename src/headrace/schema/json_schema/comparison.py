@@ -5,14 +5,16 @@ the reader from accepting what the writer may write. A pair of schemas is compar
 looked up. A pair that comes up inside itself, in a recursive schema, counts as compatible.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
-from headrace.schema.error import InvalidSchema
 from headrace.schema.json_schema.difference import LENIENT, Difference, Differences
-from headrace.schema.json_schema.node import Node
+from headrace.schema.json_schema.node import Node, followed, weight
 from headrace.schema.json_schema.pattern import PatternTable
 from headrace.schema.json_schema.value_shape import ValueShapes
-from headrace.schema.limit import MAX_COMPARISONS, MAX_REASONS
+from headrace.schema.limit import MAX_REASONS, WorkLimit
+
+# Members of a schema that are looked at in the time that a pair takes.
+_PARTS_PER_STEP: Final = 4
 
 
 class Comparator(Protocol):
@@ -24,35 +26,26 @@ class Comparator(Protocol):
 class Comparison:
     """One comparison of two documents: what has been compared, and how strictly."""
 
-    def __init__(self, comparator: Comparator, lenient: bool) -> None:
+    def __init__(self, comparator: Comparator, lenient: bool, limit: WorkLimit) -> None:
         self.shapes = ValueShapes()
         self.patterns = PatternTable()
         self._comparator = comparator
         self._lenient = lenient
         self._known: dict[tuple[int, int], Differences] = {}
-        self._left = MAX_COMPARISONS
+        self.limit = limit
 
     def compare(self, original: Node, update: Node) -> Differences:
         """Return the breaking differences of two schemas, paths relative to them."""
+        original, update = followed(original), followed(update)
         pair = id(original), id(update)
         known = self._known.get(pair)
         if known is not None:
             return known
-        self.spend(1)
+        self.limit.spend(1 + (weight(original) + weight(update)) // _PARTS_PER_STEP)
         self._known[pair] = []
         found = self._comparator(self, original, update)[:MAX_REASONS]
         self._known[pair] = found
         return found
-
-    def spend(self, steps: int) -> None:
-        """Count work; raise InvalidSchema when two schemas need more than is allowed."""
-        self.must_allow(steps)
-        self._left -= steps
-
-    def must_allow(self, steps: int) -> None:
-        """Raise InvalidSchema if this much work is more than what is left, before it begins."""
-        if steps > self._left:
-            raise InvalidSchema("the schemas have too many parts to be compared; split them")
 
     def because(self, kind: str, *path: str) -> Differences:
         """Return one difference, or none if the policy allows it."""

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 from headrace.schema import json_text
 from headrace.schema.error import InvalidSchema
 from headrace.schema.json_schema.draft import Draft, draft_of, is_metaschema
+from headrace.schema.limit import WorkLimit, name_limit
 
 # Values under these keywords are data, not schemas.
 _DATA: Final = frozenset(["enum", "const", "default", "examples"])
@@ -29,8 +30,9 @@ class Place:
     draft: Draft
 
 
-def _joined(base: str, reference: str) -> str:
+def _joined(base: str, reference: str, names: WorkLimit) -> str:
     """Join two URIs, those of schemes without a path (urn:) included."""
+    names.spend(len(base) + len(reference))
     if reference.startswith("#"):
         return urldefrag(base)[0] + reference
     try:
@@ -39,15 +41,22 @@ def _joined(base: str, reference: str) -> str:
         raise InvalidSchema(f"{reference[:60]!r} is no URI") from None
 
 
+def _is_index(key: str) -> bool:
+    """Return whether a step of a pointer can be a place in a list; Python reads no longer numbers
+    than 4,300 digits."""
+    return key.isascii() and key.isdecimal() and len(key) < 10
+
+
 class DocumentSet:
     """The schema handed in and those that it refers to, by URI."""
 
     def __init__(self, root: Any, resolved: Mapping[str, str]) -> None:
         self._places: dict[str, Place] = {}
         self._bases: dict[int, str] = {}
+        self._names = name_limit()
         draft = draft_of(root)
         own = root.get(draft.id_keyword) if isinstance(root, dict) else None
-        self._base = _joined(_ROOT, own) if isinstance(own, str) else _ROOT
+        self._base = _joined(_ROOT, own, self._names) if isinstance(own, str) else _ROOT
         for name, text in resolved.items():
             self._add_reference(name, text)
         self.root = self._add(root, self._base)
@@ -60,7 +69,7 @@ class DocumentSet:
         """
         if is_metaschema(reference):
             return None
-        uri, fragment = urldefrag(_joined(place.base, reference))
+        uri, fragment = urldefrag(_joined(place.base, reference, self._names))
         found = self._places.get(uri) or self._places.get(urldefrag(reference)[0])
         if found is None:
             raise InvalidSchema(
@@ -83,13 +92,13 @@ class DocumentSet:
         own = value.get(draft.id_keyword)
         if not isinstance(own, str) or own.startswith("#"):
             return outer
-        return urldefrag(_joined(outer, own))[0]
+        return urldefrag(_joined(outer, own, self._names))[0]
 
     def _pointed(self, found: Place, pointer: str, reference: str) -> Place:
         value, base = found.value, found.base
         for step in pointer[1:].split("/"):
             key = unquote(step).replace("~1", "/").replace("~0", "~")
-            if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            if isinstance(value, list) and _is_index(key) and int(key) < len(value):
                 value = value[int(key)]
             elif isinstance(value, dict) and key in value:
                 value = value[key]
@@ -106,9 +115,9 @@ class DocumentSet:
             value = json_text.load(text)
         except InvalidSchema as error:
             raise InvalidSchema(f"in the referenced schema {name!r}: {error}") from None
-        uri = urldefrag(_joined(self._base, name))[0]
+        uri = urldefrag(_joined(self._base, name, self._names))[0]
         place = self._add(value, uri)
-        for other in (uri, name, _joined(_ROOT, name)):
+        for other in (uri, name, _joined(_ROOT, name, self._names)):
             self._places.setdefault(other, place)
 
     def _add(self, document: Any, uri: str) -> Place:

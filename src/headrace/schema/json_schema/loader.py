@@ -33,6 +33,7 @@ from headrace.schema.json_schema.node import (
     String,
 )
 from headrace.schema.json_schema.pattern import PatternTable
+from headrace.schema.limit import MAX_SHOWN_CHARACTERS
 
 _ARRAY_WORDS: Final = frozenset(
     [
@@ -78,6 +79,7 @@ class SchemaLoader:
         self._known: dict[int, Node] = {}
         self._patterns = PatternTable()
         self._waiting: list[tuple[Ref, Place]] = []
+        self._refs: list[Ref] = []
 
     def load(self) -> Node:
         """Return the root, every reference resolved."""
@@ -86,20 +88,30 @@ class SchemaLoader:
             ref, place = self._waiting.pop()
             found = self._documents.find(ref.text, place)
             ref.target = Anything() if found is None else self._node(found, ref.text)
-        self._refuse_circles()
+        self._shorten_chains()
         return root
 
-    def _refuse_circles(self) -> None:
-        good: set[int] = set()
-        for node in self._known.values():
-            seen: set[int] = set()
-            while isinstance(node, Ref) and id(node) not in good:
-                if id(node) in seen:
-                    raise InvalidSchema(f"$ref {node.text!r} refers to itself and to nothing else")
-                seen.add(id(node))
-                assert node.target is not None
+    def _shorten_chains(self) -> None:
+        """Let every reference lead to a schema in one step, so that no walk is longer.
+
+        Raises:
+            InvalidSchema: references lead to each other in a circle.
+        """
+        done: set[int] = set()
+        for ref in self._refs:
+            chain: dict[int, Ref] = {}
+            node: Node | None = ref
+            while isinstance(node, Ref) and id(node) not in done:
+                if id(node) in chain:
+                    raise InvalidSchema(
+                        f"$ref {node.text[:60]!r} refers to itself and to nothing else"
+                    )
+                chain[id(node)] = node
                 node = node.target
-            good |= seen
+            end = node.target if isinstance(node, Ref) else node
+            for each in chain.values():
+                each.target = end
+            done |= chain.keys()
 
     def _node(self, place: Place, path: str) -> Node:
         value = place.value
@@ -125,6 +137,7 @@ class SchemaLoader:
         """Return a node whose target is looked up once the document has been walked."""
         ref = Ref(text=text)
         self._waiting.append((ref, place))
+        self._refs.append(ref)
         return ref
 
 
@@ -306,4 +319,6 @@ class _Reading:
         return {key: self._at(each, f"{word}/{key}") for key, each in found.items()}
 
     def _at(self, value: Any, word: str) -> Node:
-        return self._loader.inner(value, self._place, f"{self._path}/{word}")
+        # The path is for messages only; a name may be as long as the document.
+        path = f"{self._path}/{word[:MAX_SHOWN_CHARACTERS]}"[-MAX_SHOWN_CHARACTERS:]
+        return self._loader.inner(value, self._place, path)

@@ -133,5 +133,21 @@ def followed(node: Node) -> Node:
     return node
 
 
+def weight(node: Node) -> int:
+    """Return how many members a schema has, which are all looked at when it is compared."""
+    match node:
+        case Enumeration():
+            return len(node.values)
+        case Combined():
+            return len(node.branches)
+        case Array():
+            return len(node.prefix)
+        case Object():
+            needed = sum(map(len, node.dependent_required.values()))
+            schemas = len(node.properties) + len(node.dependent_schemas)
+            return schemas + len(node.required) + len(node.dependent_required) + needed
+    return 0
+
+
 # A JSON Schema as json.loads returns it.
 Document = dict[str, Any] | bool

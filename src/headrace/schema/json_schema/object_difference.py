@@ -135,7 +135,7 @@ def _is_open(schema: Object) -> bool:
 
 def _covering(comparison: Comparison, schema: Object, name: str) -> Node | None:
     """Return the schema that a partially open content model has for a name."""
-    comparison.spend(len(schema.patterns) * (1 + len(name) // 64))
+    comparison.limit.spend(len(schema.patterns) * (1 + len(name) // 64))
     for pattern, inner in schema.patterns.items():
         if comparison.patterns.matches(pattern, name):
             return inner

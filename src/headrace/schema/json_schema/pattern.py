@@ -13,8 +13,8 @@ import re2
 MAX_PATTERN_CHARACTERS: Final = 4096
 _MAX_MEMORY_BYTES: Final = 256 * 1024
 # What one table compiles: characters, and steps of counted repeats, which are written out. About
-# 2 µs each, so a schema of nothing but expressions costs a second. The rest is taken as it is.
-_MAX_WORK: Final = 300_000
+# 4 µs each, so a schema of nothing but expressions costs half a second. The rest is taken as it is.
+_MAX_WORK: Final = 150_000
 _MAX_REPEAT: Final = 1000
 _REPEAT: Final = re.compile(r"\{(\d+)(?:,(\d*))?\}")
 # What RE2 leaves out on purpose or for its size; it may be good in ECMAScript.

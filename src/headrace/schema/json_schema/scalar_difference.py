@@ -76,7 +76,10 @@ def _multiple(comparison: Comparison, original: float | None, update: float | No
 
 
 def _divides(small: float, large: float) -> bool:
-    times = large / small
+    try:
+        times = large / small
+    except OverflowError:  # whole numbers may have thousands of digits
+        return isinstance(large, int) and isinstance(small, int) and large % small == 0
     return times < 1e15 and abs(times - round(times)) < 1e-9
 
 

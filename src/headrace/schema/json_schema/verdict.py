@@ -8,6 +8,7 @@ from headrace.schema.json_schema.comparison import Comparison
 from headrace.schema.json_schema.node import Object, followed
 from headrace.schema.json_schema.parsed import JsonSchema
 from headrace.schema.json_schema.schema_difference import schema_differences
+from headrace.schema.limit import MAX_SHOWN_CHARACTERS, WorkLimit
 from headrace.schema.reserved import reserved_reasons
 
 # By the type's ending, the first that fits. {reader} and {writer} are "new" and "earlier", or the
@@ -84,7 +85,7 @@ _SENTENCES: Final = {
 
 
 def json_reasons(
-    reader: JsonSchema, writer: JsonSchema, roles: Roles, lenient: bool
+    reader: JsonSchema, writer: JsonSchema, roles: Roles, lenient: bool, limit: WorkLimit
 ) -> Iterator[Incompatibility]:
     """Yield why a reader with one schema cannot take what a writer with the other writes."""
     root = followed(reader.root)
@@ -92,8 +93,8 @@ def json_reasons(
     yield from reserved_reasons(
         "PROPERTY", reader.reserved, writer.reserved, names, "#/properties", roles
     )
-    for each in Comparison(schema_differences, lenient).compare(writer.root, reader.root):
-        path = "#/" + "/".join(each.path)
+    for each in Comparison(schema_differences, lenient, limit).compare(writer.root, reader.root):
+        path = "#/" + "/".join(step[:MAX_SHOWN_CHARACTERS] for step in each.path)
         yield Incompatibility(each.type, path, _sentence(each.type, path, roles))
 
 

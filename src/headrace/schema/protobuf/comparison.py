@@ -14,8 +14,7 @@ The file of the writer is `original`, that of the reader is `update`.
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.schema.error import InvalidSchema
-from headrace.schema.limit import MAX_COMPARISONS, MAX_REASONS
+from headrace.schema.limit import MAX_REASONS, WorkLimit, name_limit
 from headrace.schema.protobuf.scope import Scope, TypeInfo
 from headrace.schema.protobuf.tree import SCALAR_GROUPS, Enum, Field, Message, OneOf
 
@@ -36,7 +35,9 @@ Differences = list[Difference]
 class ProtobufComparison:
     """Compares the messages of two scopes. A pair that comes up again is looked up."""
 
-    def __init__(self, original: Scope, update: Scope) -> None:
+    def __init__(self, original: Scope, update: Scope, limit: WorkLimit) -> None:
+        self._limit = limit
+        self._names = name_limit()
         self._original = original
         self._update = update
         self._known: dict[tuple[int, int], Differences] = {}
@@ -48,13 +49,17 @@ class ProtobufComparison:
         scopes: tuple[str, str],
     ) -> Differences:
         """Compare the messages of a file or of a message; scopes are the full names around them."""
+        self._limit.spend((len(original) + len(update)) // 4)
         after = {each.name: each for each in update if isinstance(each, Message)}
         found: Differences = []
         for message in original:
             if not isinstance(message, Message) or message.is_map_entry:
                 continue
+            if len(found) > MAX_REASONS:
+                break
             inner: Differences = [Difference("MESSAGE_REMOVED")]
             if message.name in after:
+                self._names.spend(2 * (len(scopes[0]) + len(scopes[1])))
                 names = _joined(scopes[0], message.name), _joined(scopes[1], message.name)
                 inner = self._message(message, after[message.name], names)
             found += _under(message.name, inner)
@@ -65,8 +70,7 @@ class ProtobufComparison:
         known = self._known.get(pair)
         if known is not None:
             return known
-        if len(self._known) > MAX_COMPARISONS:
-            raise InvalidSchema("the schemas have too many messages to be compared")
+        self._limit.spend(1 + len(original.fields) + len(update.fields) + len(original.types))
         # A pair met again inside itself is compatible unless something else in it is not.
         self._known[pair] = []
         found = self._moves(original, update)

@@ -44,6 +44,23 @@ class ProtobufSchema(ParsedSchema):
             types = message.types
         return name or None
 
+    def message_indexes(self, name: str) -> tuple[int, ...] | None:
+        """Return the indexes of the message with a full name, None if the file has none.
+
+        The package may be left out.
+        """
+        package = f"{self.file.package}." if self.file.package else ""
+        types = self.file.types
+        indexes = []
+        for part in name.removeprefix(package).split("."):
+            messages = [each for each in types if isinstance(each, Message)]
+            index = next((at for at, each in enumerate(messages) if each.name == part), None)
+            if index is None:
+                return None
+            indexes.append(index)
+            types = messages[index].types
+        return tuple(indexes)
+
     @cached_property
     def canonical(self) -> str:
         return ProtoWriter().text(self.file)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from headrace.schema.error import InvalidSchema
+from headrace.schema.limit import name_limit
 from headrace.schema.protobuf.source import read_source
 from headrace.schema.protobuf.tree import SCALAR_GROUPS, Enum, Message, ProtoFile
 from headrace.schema.protobuf.well_known import WELL_KNOWN
@@ -30,6 +31,9 @@ class Scope:
     def __init__(self, file: ProtoFile, resolved: Mapping[str, str]) -> None:
         self.files: dict[str, ProtoFile] = {}
         self._types: dict[str, TypeInfo] = {}
+        self._found: dict[tuple[str, str], TypeInfo | None] = {}
+        # A name is looked for in every scope around it.
+        self._names = name_limit(times=4)
         waiting = [*file.imports, *file.public_imports]
         while waiting:
             path = waiting.pop()
@@ -40,10 +44,21 @@ class Scope:
         self._add(file, None)
 
     def find(self, name: str, scope: str) -> TypeInfo | None:
-        """Return the type that a name means inside a scope, the innermost that fits."""
+        """Return the type that a name means inside a scope, the innermost that fits.
+
+        Raises:
+            InvalidSchema: the names that were looked for are too long together.
+        """
+        key = name, scope
+        if key not in self._found:
+            self._found[key] = self._search(name, scope)
+        return self._found[key]
+
+    def _search(self, name: str, scope: str) -> TypeInfo | None:
         if name.startswith("."):
             return self._types.get(name[1:])
         while scope:
+            self._names.spend(len(scope) + len(name))
             found = self._types.get(f"{scope}.{name}")
             if found is not None:
                 return found
@@ -67,6 +82,7 @@ class Scope:
         while position < len(waiting):
             outer, kind = waiting[position]
             position += 1
+            self._names.spend(len(outer) + len(kind.name))
             name = f"{outer}.{kind.name}" if outer else kind.name
             if origin is None and name in self._types and self._types[name].origin is None:
                 raise InvalidSchema(f"the type {name!r} is defined twice")

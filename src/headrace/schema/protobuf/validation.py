@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from headrace.schema.error import InvalidSchema
+from headrace.schema.limit import MAX_SHOWN_CHARACTERS, WorkLimit, name_limit
 from headrace.schema.protobuf.scope import Scope
 from headrace.schema.protobuf.tree import (
     MAX_NUMBER,
@@ -22,25 +23,28 @@ _KEYS: Final = frozenset(SCALAR_GROUPS) - {"float", "double", "bytes"}
 
 def check_file(file: ProtoFile, scope: Scope) -> None:
     """Raise InvalidSchema for the first fault."""
+    names = name_limit()
     for each in scope.own_types():
         if isinstance(each.type, Enum):
             _check_enum(each.type, file, each.name)
         else:
-            _check_message(each.type, file, scope, each.name)
+            _check_message(each.type, file, scope, each.name, names)
     for service in file.services:
         for rpc in service.rpcs:
             for name in (rpc.request, rpc.response):
-                _check_type(name, scope, file.package, f"the rpc {rpc.name!r}")
+                _check_type(name, scope, file.package, f"the rpc {rpc.name!r}", names)
 
 
-def _check_message(message: Message, file: ProtoFile, scope: Scope, name: str) -> None:
+def _check_message(
+    message: Message, file: ProtoFile, scope: Scope, name: str, full_names: WorkLimit
+) -> None:
     taken = _Taken(message.reserved)
     names: set[str] = set()
     for oneof in message.oneofs:
         if not oneof.fields:
             raise InvalidSchema(f"the oneof {oneof.name!r} of {name} has no fields")
     for field in message.all_fields():
-        where = f"the field {field.name!r} of {name}"
+        where = f"the field {field.name!r} of {name[-MAX_SHOWN_CHARACTERS:]}"
         if field.name in names:
             raise InvalidSchema(f"{name} has two fields {field.name!r}")
         names.add(field.name)
@@ -48,7 +52,7 @@ def _check_message(message: Message, file: ProtoFile, scope: Scope, name: str) -
         _check_label(field, file, where)
         if field.is_map and field.key not in _KEYS:
             raise InvalidSchema(f"{where} has the key type {field.key}, which no map may have")
-        _check_type(field.value if field.is_map else field.type, scope, name, where)
+        _check_type(field.value if field.is_map else field.type, scope, name, where, full_names)
 
 
 class _Taken:
@@ -93,8 +97,14 @@ def _check_label(field: Field, file: ProtoFile, where: str) -> None:
         raise InvalidSchema(f"{where} is a group, which only proto2 has")
 
 
-def _check_type(name: str, scope: Scope, inside: str, where: str) -> None:
-    if name not in SCALAR_GROUPS and scope.find(name, inside) is None:
+def _check_type(name: str, scope: Scope, inside: str, where: str, names: WorkLimit) -> None:
+    if name in SCALAR_GROUPS:
+        return
+    found = scope.find(name, inside)
+    if found is not None:
+        # The normalised text and the descriptor write it in full, each time.
+        names.spend(len(found.name))
+    else:
         raise InvalidSchema(
             f"{where} has the type {name!r}, which is not known; define it, or import its file"
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from headrace.schema.incompatibility import Incompatibility, Roles
+from headrace.schema.limit import MAX_SHOWN_CHARACTERS, WorkLimit
 from headrace.schema.protobuf.comparison import ProtobufComparison
 from headrace.schema.protobuf.parsed import ProtobufSchema
 
@@ -48,15 +49,16 @@ _SENTENCES: Final = {
 
 
 def protobuf_reasons(
-    reader: ProtobufSchema, writer: ProtobufSchema, roles: Roles
+    reader: ProtobufSchema, writer: ProtobufSchema, roles: Roles, limit: WorkLimit
 ) -> Iterator[Incompatibility]:
     """Yield why a reader with one schema cannot read what a writer with the other writes."""
     if reader.file.package != writer.file.package:
         yield _reason("PACKAGE_CHANGED", "#/", roles)
-    comparison = ProtobufComparison(writer.scope, reader.scope)
+    comparison = ProtobufComparison(writer.scope, reader.scope, limit)
     packages = writer.file.package, reader.file.package
     for each in comparison.types(writer.file.types, reader.file.types, packages):
-        yield _reason(each.type, "#/" + "/".join(each.path), roles)
+        path = "/".join(step[:MAX_SHOWN_CHARACTERS] for step in each.path)
+        yield _reason(each.type, f"#/{path}", roles)
 
 
 def _reason(kind: str, path: str, roles: Roles) -> Incompatibility:

@@ -25,6 +25,7 @@ class Registry:
         self.state = RegistryState()
         self.view = RegistryView(lambda step: step(self.state), SchemaChecker())
         self.offset = 0
+        self.log: list[LogRecord] = []
 
     def call(
         self,
@@ -44,6 +45,7 @@ class Registry:
             value = None if each.value is None else write_json(each.value)
             record = LogRecord(self.offset, write_key(each.key), value, ts=0)
             assert self.state.apply(record) is Outcome.APPLIED
+            self.log.append(record)
             self.offset += 1
         return answer.answer
 
@@ -340,6 +342,35 @@ def test_an_imported_id_leaves_room_for_the_next_ones(registry: Registry) -> Non
     assert registry.call("POST", path, {"schema": '"int"', "id": 1_000_000})["id"] == 1_000_000
     assert registry.code("POST", path, {"schema": '"long"', "id": 2_000_001}) == 42205
     assert registry.call("POST", path, {"schema": '"long"', "id": 2_000_000})["id"] == 2_000_000
+
+
+def test_the_first_imported_id_may_be_high(registry: Registry) -> None:
+    registry.call("PUT", "/mode", {"mode": "IMPORT"})
+    body = {"schema": '"int"', "id": 100_000_000}
+    assert registry.call("POST", "/subjects/a/versions", body)["id"] == 100_000_000
+    registry.call("PUT", "/mode", {"mode": "READWRITE"})
+    assert registry.register("a", '"long"')["id"] == 100_000_001
+
+
+def test_an_id_is_not_given_again_after_its_end(registry: Registry) -> None:
+    registry.register("a", '"int"')
+    assert registry.register("b", '"long"')["id"] == 2
+    registry.call("DELETE", "/subjects/b")
+    registry.call("DELETE", "/subjects/b", permanent="true")
+    compacted = {each.key: each for each in registry.log}
+    registry.state = RegistryState()
+    for each in sorted(compacted.values(), key=lambda each: each.offset):
+        if each.value is not None:
+            registry.state.apply(each)
+    assert registry.register("c", '"string"')["id"] == 3
+
+
+def test_an_import_into_the_default_context_does_not_touch_others(registry: Registry) -> None:
+    registry.register(":.eu:a", '"int"')
+    registry.register(":.eu:b", '"long"')
+    registry.call("DELETE", "/subjects/:.eu:b")
+    registry.call("PUT", "/mode", {"mode": "IMPORT"})
+    assert registry.call("GET", "/subjects/:.eu:b/versions", deleted="true") == [1]
 
 
 @pytest.mark.parametrize(

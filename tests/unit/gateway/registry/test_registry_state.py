@@ -9,6 +9,8 @@ import pytest
 
 from headrace.gateway.registry.state.record import (
     Record,
+    clear_subject_record,
+    delete_subject_record,
     mode_record,
     schema_record,
     schema_tombstone,
@@ -23,6 +25,8 @@ from headrace.records.decode import decode
 from headrace.records.encode import encode
 from headrace.schema.schema import SchemaType
 
+NOOP_KEY = b'{"keytype":"NOOP","magic":0}'
+
 
 def schema(subject: str, version: int, schema_id: int, text: str) -> Record:
     return schema_record(StoredSchema(subject, version, schema_id, SchemaType.AVRO, text))
@@ -33,8 +37,9 @@ def log_record(offset: int, record: Record, claim: int | None = None) -> LogReco
     return LogRecord(offset, write_key(record.key), value, claim=claim)
 
 
-def claim(offset: int) -> LogRecord:
-    return LogRecord(offset, b'{"keytype":"NOOP","magic":0}', None, is_claim=True)
+def claim(offset: int, number: int | None = None) -> LogRecord:
+    number = offset if number is None else number
+    return LogRecord(offset, NOOP_KEY, None, claim=number, is_claim=True)
 
 
 def test_a_record_of_an_earlier_leader_comes_too_late() -> None:
@@ -49,11 +54,75 @@ def test_a_record_of_an_earlier_leader_comes_too_late() -> None:
     assert latest is not None
     assert latest.text == '"long"'
     # What the leader writes over them holds for those who know no claims, too.
-    corrections = [state.record_of(key) for key in state.late]
+    corrections = [each for key in state.late for each in state.records_of(key)]
     assert [each.value and each.value.get("schema") for each in corrections] == ['"long"', None]
     for offset, each in enumerate(corrections, 6):
         assert state.apply(log_record(offset, each, 2)) is Outcome.APPLIED
     assert not state.late
+
+
+def test_a_copy_of_the_topic_at_other_offsets_is_the_same() -> None:
+    state = RegistryState()
+    state.apply(claim(500, 7))
+    assert state.apply(log_record(501, schema("a", 1, 1, '"int"'), 7)) is Outcome.APPLIED
+    state.apply(claim(502, 9))
+    assert state.apply(log_record(503, schema("a", 2, 2, '"long"'), 7)) is Outcome.LATE
+    assert state.apply(log_record(504, schema("a", 2, 3, '"string"'), 9)) is Outcome.APPLIED
+
+
+def test_a_claim_whose_number_is_taken_comes_too_late() -> None:
+    state = RegistryState()
+    assert state.apply(claim(0, 4)) is Outcome.APPLIED
+    assert state.apply(claim(1, 4)) is Outcome.LATE
+    assert state.apply(claim(2, 5)) is Outcome.APPLIED
+    assert state.highest_claim == 5
+
+
+def test_a_late_end_of_a_subject_is_answered_with_all_its_versions() -> None:
+    state, other = RegistryState(), RegistryState()
+    log = [
+        claim(0),
+        log_record(1, schema("a", 1, 1, '"int"'), 0),
+        log_record(2, schema("a", 2, 2, '"long"'), 0),
+        claim(3),
+        log_record(4, delete_subject_record("a", 2), 0),
+    ]
+    assert [state.apply(each) for each in log][-1] is Outcome.LATE
+    answers = [each for key in state.late for each in state.records_of(key)]
+    assert not state.late or len(answers) == 3
+    log += [log_record(offset, each, 3) for offset, each in enumerate(answers, 5)]
+    for each in log[5:]:
+        assert state.apply(each) is Outcome.APPLIED
+    assert not state.late
+    for each in log:  # one that knows no claims
+        other.apply(LogRecord(each.offset, each.key, each.value))
+    assert [each.version for each in other.versions("a")] == [1, 2]
+
+
+def test_the_highest_id_outlives_its_schema_and_compaction() -> None:
+    state = RegistryState()
+    state.apply(log_record(0, schema(":.eu:a", 1, 4, '"int"')))
+    kept = state.keep_highest_id(".eu")
+    state.apply(log_record(1, kept[0]))
+    state.apply(log_record(2, schema_tombstone(":.eu:a", 1)))
+    assert state.keep_highest_id(".eu") == []
+    # What a topic still has after compaction, in which a NOOP is written all the time.
+    again = RegistryState()
+    assert again.apply(log_record(1, kept[0])) is Outcome.APPLIED
+    assert again.apply(claim(3)) is Outcome.APPLIED
+    assert (again.max_id(".eu"), again.max_id(".")) == (4, 0)
+    # Other registries must take the key for a NOOP, and compaction must not.
+    assert json.loads(write_key(kept[0].key)) == json.loads(NOOP_KEY)
+    assert write_key(kept[0].key) != NOOP_KEY
+
+
+def test_clearing_the_default_context_leaves_the_others_alone() -> None:
+    state = RegistryState()
+    for offset, name in enumerate(("a", ":.eu:a")):
+        deleted = StoredSchema(name, 1, 1, SchemaType.AVRO, '"int"', deleted=True)
+        state.apply(log_record(offset, schema_record(deleted)))
+    state.apply(log_record(2, clear_subject_record(None)))
+    assert state.subjects(":*:", deleted=True) == [":.eu:a"]
 
 
 def test_records_of_other_registries_always_count() -> None:

@@ -66,8 +66,16 @@ def read_candidate(view: RegistryView, request: Request, *, write: bool = False)
     Raises:
         RegistryError: 400, 40301, 42201, 42210.
     """
-    body = request.members
     subject = aliased_subject(view, request, write=write)
+    return candidate_of(view, request, subject, request.members)
+
+
+def candidate_of(view: RegistryView, request: Request, subject: str, body: Json) -> Candidate:
+    """Return the schema of a body for a subject.
+
+    Raises:
+        RegistryError: 400, 40301, 42201, 42210.
+    """
     metadata, rule_set = read_metadata(body.get("metadata")), read_rule_set(body.get("ruleSet"))
     text, kind, references = body.get("schema"), _type(body), _references(body)
     if text is None and (metadata is not None or rule_set is not None):

@@ -3,14 +3,13 @@
 from typing import Any, Final
 
 from headrace.gateway.registry.access.subject_users import can_read
-from headrace.gateway.registry.error import bad_request, invalid_schema, schema_not_found
+from headrace.gateway.registry.error import bad_request, schema_not_found
 from headrace.gateway.registry.request import Request
 from headrace.gateway.registry.state.registry_state import RegistryState
 from headrace.gateway.registry.state.rule_set import has_rule_type
 from headrace.gateway.registry.state.stored_schema import Json, StoredSchema
 from headrace.gateway.registry.state.subject_name import DEFAULT_CONTEXT, SubjectName
 from headrace.gateway.registry.view import RegistryView
-from headrace.schema.error import InvalidSchema
 
 _DEFAULT_LIST: Final = 1000
 MOST_LIST: Final = 20_000
@@ -105,10 +104,7 @@ def formatted(view: RegistryView, request: Request, schema: StoredSchema) -> str
     form = request.query.get("format", "")
     if not form:
         return schema.text
-    try:
-        return view.parsed(schema).formatted(form)
-    except InvalidSchema as error:
-        raise invalid_schema(str(error)) from error
+    return view.checker.formatted(view.parsed(schema), form)
 
 
 def schema_text_by_id(view: RegistryView, request: Request) -> Any:

@@ -138,7 +138,8 @@ def set_mode(view: RegistryView, request: Request) -> Plan:
             if any(covers(key, each) for each in state.subjects(ANY_CONTEXT)):
                 raise not_permitted("Cannot import since found existing subjects")
             # Deleted schemas would stand in the way of the ids to come.
-            records.append(clear_subject_record(key))
+            context = SubjectName.of(key or "").context
+            records += [*state.keep_highest_id(context), clear_subject_record(key)]
         return Plan({"mode": mode.value}, [*records, mode_record(key, mode.value)])
 
     return view.read(plan)

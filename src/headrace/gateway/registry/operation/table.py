@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
-from headrace.gateway.registry.operation import compatibility, schema, server, setting, subject
+from headrace.gateway.registry.operation import (
+    association,
+    compatibility,
+    schema,
+    server,
+    setting,
+    subject,
+)
 from headrace.gateway.registry.request import Request
 from headrace.gateway.registry.state.subject_name import DEFAULT_CONTEXT, context_named
 from headrace.gateway.registry.view import Plan, RegistryView
@@ -32,6 +39,7 @@ class Route:
 
     Attributes:
         serve: returns what is answered, or, if it writes, the `Plan` of it.
+        parses: whether it parses schemas, which may take long.
     """
 
     method: str
@@ -39,14 +47,19 @@ class Route:
     serve: Serve
     right: Right
     writes: bool = False
+    parses: bool = False
 
 
 def _route(method: str, path: str, serve: Serve, right: Right) -> Route:
-    return Route(method, tuple(path.strip("/").split("/")) if path != "/" else (), serve, right)
+    parts = tuple(path.strip("/").split("/")) if path != "/" else ()
+    return Route(method, parts, serve, right, parses=method == "POST" and parts != ())
 
 
 def _write(method: str, path: str, serve: Callable[[RegistryView, Request], Plan]) -> Route:
-    right = Right.LOGIN if "{context}" in path else Right.WRITE
+    # The right to a context, and to the subjects of associations, is checked where they are known.
+    right = Right.WRITE
+    if "{context}" in path or path.startswith("/associations"):
+        right = Right.LOGIN
     return Route(method, tuple(path.strip("/").split("/")), serve, right, writes=True)
 
 
@@ -107,6 +120,17 @@ ROUTES: Final = (
     _write("DELETE", "/mode/{subject}", setting.delete_mode),
     _route("GET", "/contexts", server.list_contexts, Right.LOGIN),
     _write("DELETE", "/contexts/{context}", server.delete_context),
+    _write("POST", "/associations", association.create),
+    _route("GET", "/associations/subjects/{subject}", association.list_of_subject, Right.READ),
+    _route("GET", "/associations/resources/{resource}", association.list_of_resource, Right.LOGIN),
+    _write("PUT", "/associations/resources/{resource}", association.create_or_update),
+    _write("DELETE", "/associations/resources/{resource}", association.delete),
+    _route(
+        "GET",
+        "/associations/resources/{namespace}/{name}",
+        association.list_of_resource_name,
+        Right.LOGIN,
+    ),
     _route("GET", "/v1/metadata/id", server.cluster_id, Right.LOGIN),
     _route("GET", "/v1/metadata/version", server.server_version, Right.LOGIN),
     _route("GET", "/v1/metadata/deployment", server.deployment, Right.LOGIN),

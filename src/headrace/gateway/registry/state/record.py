@@ -10,11 +10,14 @@
 | `{"keytype":"CONTEXT","tenant":T,"context":C,"magic":0}` | `{"tenant":T,"context":C}` |
 | `{"keytype":"ASSOC",...}` | an association of a subject with a topic |
 | `{"keytype":"NOOP","magic":0}` | none: written to be read back |
+| `{"magic":0,"keytype":"NOOP"}` | `{"highestIds":{C:I}}`: the highest id that context C had |
 
 Rule 1: the order of a key's members is fixed: compaction compares bytes. Readers take any order,
 for Karapace once wrote another one.
 Rule 2: a value of no bytes is a tombstone too; Karapace writes those.
-Rule 3: a key of another type, or a record that cannot be read, is passed over. It stays in the
+Rule 3: the last key is our own. Other registries take it for the one before it, whose value they do
+not read. Its bytes are others, so compaction keeps it apart.
+Rule 4: a key of another type, or a record that cannot be read, is passed over. It stays in the
 topic.
 """
 
@@ -67,6 +70,9 @@ class Record:
     value: Json | None = None
 
 
+HIGHEST_IDS_KEY: Final = RecordKey(KeyType.NOOP, context="highestIds")
+_HIGHEST_IDS_BYTES: Final = b'{"magic":0,"keytype":"NOOP"}'
+
 _ASSOCIATION_PARTS: Final = (
     "resourceName",
     "resourceNamespace",
@@ -88,6 +94,8 @@ def write_key(key: RecordKey) -> bytes:
         members |= {"tenant": TENANT, "context": key.context}
     elif key.type is KeyType.ASSOCIATION:
         members |= {"tenant": TENANT} | dict(zip(_ASSOCIATION_PARTS, key.parts, strict=True))
+    elif key == HIGHEST_IDS_KEY:
+        return _HIGHEST_IDS_BYTES
     if key.subject is not None:
         members["subject"] = key.subject
     if key.type is KeyType.SCHEMA:
@@ -102,6 +110,8 @@ def read_key(data: bytes) -> RecordKey | None:
     Raises:
         ValueError: the bytes are no key.
     """
+    if data == _HIGHEST_IDS_BYTES:
+        return HIGHEST_IDS_KEY
     members = _read_json(data)
     if not isinstance(members, dict):
         raise ValueError("a key is a JSON object")
@@ -120,7 +130,8 @@ def read_key(data: bytes) -> RecordKey | None:
         parts = tuple(str(members.get(each) or "") for each in _ASSOCIATION_PARTS)
     if kind is not KeyType.SCHEMA:
         version = 0
-    return RecordKey(kind, subject or None, version, str(members.get("context") or ""), parts)
+    context = str(members.get("context") or "") if kind is KeyType.CONTEXT else ""
+    return RecordKey(kind, subject or None, version, context, parts)
 
 
 def read_value(data: bytes | None) -> Json | None:
@@ -275,6 +286,23 @@ def clear_subject_record(subject: str | None) -> Record:
 def context_record(context: str, *, present: bool = True) -> Record:
     key = RecordKey(KeyType.CONTEXT, context=context)
     return Record(key, {"tenant": TENANT, "context": context} if present else None)
+
+
+def highest_ids_record(highest: Mapping[str, int]) -> Record:
+    """Return the record that keeps the highest ids of contexts when their schemas are gone."""
+    return Record(HIGHEST_IDS_KEY, {"highestIds": dict(sorted(highest.items()))})
+
+
+def read_highest_ids(value: Mapping[str, Any]) -> dict[str, int]:
+    """Return the highest ids by context.
+
+    Raises:
+        ValueError: the value has another form.
+    """
+    found = value.get("highestIds", {})
+    if not isinstance(found, dict) or not all(map(_is_number, found.values())):
+        raise ValueError("highestIds maps contexts to ids")
+    return found
 
 
 NOOP: Final = Record(RecordKey(KeyType.NOOP))

@@ -6,10 +6,12 @@ changed but by a record.
 
 Rule 1: an id names one schema per context as long as a version has it, softly deleted ones
 included. A record that gives such an id to another schema is passed over, as Confluent's registry
-does. An id whose versions were all deleted for good may be given again once the topic is compacted.
-Rule 2: an instance that takes the lead writes a claim. Records that an earlier leader wrote under
-its claim, and that lie after the next claim in the topic, came too late: they are passed over and
-kept in `late`, until the leader has written what holds under their keys. So a leader that lost
+does. An id whose versions were all deleted for good is not given again: what deletes them writes
+down the highest id, for the records that had it are gone once the topic is compacted.
+Rule 2: an instance that takes the lead writes a claim, with a number above all before it. Records
+that an earlier leader wrote under its claim, and that lie after the next claim in the topic, came
+too late, and so does a claim whose number is taken: they are passed over, and records are kept in
+`late`, until the leader has written what holds under their keys. So a leader that lost
 touch for a while cannot undo or double what its successor did. Records of other registries have no
 claim and always count.
 Rule 3: a record that cannot be read changes nothing: it is checked whole before the first change,
@@ -23,16 +25,20 @@ Usage::
     state.latest("orders-value")
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 import structlog
 
 from headrace.gateway.registry.state.record import (
+    HIGHEST_IDS_KEY,
     KeyType,
     Record,
     RecordKey,
+    context_record,
+    highest_ids_record,
+    read_highest_ids,
     read_key,
     read_number,
     read_schema,
@@ -54,7 +60,8 @@ class LogRecord:
     """One record of the topic.
 
     Attributes:
-        claim: the offset of the claim under which it was written; None if it names none.
+        claim: the number of the claim under which it was written, or its own if it is one; None if
+            it names none. Numbers are not offsets: a copy of the topic has others.
         is_claim: whether it is one itself.
     """
 
@@ -89,20 +96,26 @@ class RegistryState:
         self._ids: dict[str, dict[int, dict[tuple[str, int], None]]] = {}
         self._guids: dict[str, dict[str, int]] = {}
         self._max_ids: dict[str, int] = {}
+        self._kept_ids: dict[str, int] = {}
         self._referrers: dict[tuple[str, int], set[tuple[str, int]]] = {}
         self._contexts: set[str] = set()
         self.configs: dict[str | None, Json] = {}
         self.modes: dict[str | None, str] = {}
-        self.associations: dict[tuple[str, ...], Json] = {}
+        self.associations: dict[RecordKey, Json] = {}
         self.claim = NO_CLAIM
+        self.highest_claim = NO_CLAIM
         self.late: dict[RecordKey, None] = {}
 
     # -- applying records
 
     def apply(self, record: LogRecord) -> Outcome:
         """Apply the next record of the topic."""
+        number = NO_CLAIM if record.claim is None else record.claim
+        self.highest_claim = max(self.highest_claim, number)
         if record.is_claim:
-            self.claim = record.offset
+            if number <= self.claim:
+                return Outcome.LATE
+            self.claim = number
             return Outcome.APPLIED
         if record.key is None:
             return Outcome.UNREADABLE
@@ -138,9 +151,11 @@ class RegistryState:
             case KeyType.CONTEXT:
                 self._contexts.add(key.context)
             case KeyType.ASSOCIATION if value is None:
-                self.associations.pop(key.parts, None)
+                self.associations.pop(key, None)
             case KeyType.ASSOCIATION:
-                self.associations[key.parts] = value or {}
+                self.associations[key] = value or {}
+            case KeyType.NOOP if key == HIGHEST_IDS_KEY and value is not None:
+                self._apply_highest_ids(read_highest_ids(value))
         return Outcome.APPLIED
 
     def _apply_schema(self, key: RecordKey, value: Json | None, ts: int | None) -> Outcome:
@@ -226,6 +241,11 @@ class RegistryState:
                 name: each for name, each in value.items() if name != "subject"
             }
 
+    def _apply_highest_ids(self, highest: Mapping[str, int]) -> None:
+        for context, schema_id in highest.items():
+            self._kept_ids[context] = max(self._kept_ids.get(context, 0), schema_id)
+            self._max_ids[context] = max(self._max_ids.get(context, 0), schema_id)
+
     def _apply_mode(self, subject: str | None, value: Json | None) -> None:
         if value is None:
             self.modes.pop(subject, None)
@@ -282,6 +302,14 @@ class RegistryState:
         """Return the highest id that a context has seen."""
         return self._max_ids.get(context, 0)
 
+    def keep_highest_id(self, context: str) -> list[Record]:
+        """Return the records that must go before those that delete schemas of a context for good:
+        none if the highest id is written down already."""
+        highest = self.max_id(context)
+        if self._kept_ids.get(context, 0) >= highest:
+            return []
+        return [highest_ids_record({**self._kept_ids, context: highest})]
+
     def referrers(self, subject: str, version: int) -> list[StoredSchema]:
         """Return the versions that refer to one, deleted ones left out."""
         places = sorted(self._referrers.get((subject, version), ()))
@@ -292,8 +320,21 @@ class RegistryState:
         used = {SubjectName.of(each).context for each in self._versions}
         return sorted({DEFAULT_CONTEXT} | used | self._contexts)
 
-    def record_of(self, key: RecordKey) -> Record:
-        """Return the record that says what holds under a key: what a late one is answered with."""
+    def records_of(self, key: RecordKey) -> list[Record]:
+        """Return what holds under a key: what a late record is answered with.
+
+        The deletion of a whole subject touches every version of it, so all of them are said again;
+        likewise when deleted ones were to be forgotten.
+        """
+        if key.type not in (KeyType.DELETE_SUBJECT, KeyType.CLEAR_SUBJECT):
+            return [self._record_of(key)]
+        names = [key.subject or ""]
+        if key.type is KeyType.CLEAR_SUBJECT:
+            names = [each for each in self._versions if covers(key.subject, each)]
+        versions = [each for name in names for each in self.versions(name, deleted=True)]
+        return [*map(schema_record, versions), Record(key)]
+
+    def _record_of(self, key: RecordKey) -> Record:
         match key.type:
             case KeyType.SCHEMA:
                 schema = self.version(key.subject or "", key.version)
@@ -312,16 +353,18 @@ class RegistryState:
                 named = {} if key.subject is None else {"subject": key.subject}
                 return Record(key, {**named, "mode": mode})
             case KeyType.ASSOCIATION:
-                return Record(key, self.associations.get(key.parts))
+                return Record(key, self.associations.get(key))
+            case KeyType.CONTEXT:
+                return context_record(key.context, present=key.context in self._contexts)
+            case KeyType.NOOP if key == HIGHEST_IDS_KEY:
+                return highest_ids_record(self._kept_ids)
         return Record(key)
 
 
 def covers(subject: str | None, name: str) -> bool:
     """Return whether a key of a mode or of clearing is about a subject: it has its own name or that
-    of its context, or is None, which is about all."""
-    if subject is None:
-        return True
-    wanted = SubjectName.of(subject)
+    of its context. None is the key of the default context, as for configurations and modes."""
+    wanted = SubjectName.of(subject or "")
     if wanted.is_context:
         return SubjectName.of(name).context == wanted.context
     return name == subject

@@ -31,7 +31,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 CLAIM_HEADER: Final = "headrace.claim"
-"""Without a value: this record is a claim. With one: the offset of the writer's claim."""
+"""The number of the writer's claim; with `=` before it, this record is that claim."""
 
 _POLL_MS: Final = 500
 _RETRY_SECONDS: Final = 0.2
@@ -205,16 +205,17 @@ def read_rows(
 
 
 def read_claim(headers: Headers) -> tuple[int | None, bool]:
-    """Return the claim that a record names, and whether it is one itself.
+    """Return the number of the claim that a record names, and whether it is that claim itself.
 
     >>> read_claim([{"key": b"headrace.claim", "value": b"17"}]), read_claim([])
     ((17, False), (None, False))
+    >>> read_claim([{"key": b"headrace.claim", "value": b"=18"}])
+    (18, True)
     """
     for each in headers:
         if each["key"] == CLAIM_HEADER.encode():
             text = each["value"] or b""
-            if not text:
-                return None, True
-            if text.isdigit() and len(text) < 19:
-                return int(text), False
+            number = text.removeprefix(b"=")
+            if number.isdigit() and len(number) < 19:
+                return int(number), number != text
     return None, False

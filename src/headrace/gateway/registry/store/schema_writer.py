@@ -2,9 +2,9 @@
 
 Rule 1: one thread at a time. The owner holds its lock from computing a change until it is read
 back, so that the next change is computed from a state that has it.
-Rule 2: a leader appends a claim before its first record. Every record names the claim of its writer
-in a header; what was written under an earlier claim and comes after a later one does not count
-(`RegistryState`, rule 2). Other registries pass the header over.
+Rule 2: a leader appends a claim with a number before its first record. Every record names the claim
+of its writer in a header; what was written under an earlier claim and comes after a later one does
+not count (`RegistryState`, rule 2). Other registries pass the header over.
 Rule 3: records that came too late are answered with what holds under their keys, so that a registry
 that knows no claims, and one that reads a compacted topic, see the same.
 Rule 4: after a write that failed or was not read back a leader claims again. The write may still
@@ -21,7 +21,7 @@ from headrace.client.settings import ClientSettings
 from headrace.client.write.writer import Writer
 from headrace.gateway.registry.error import schema_too_large, store_failure, timed_out
 from headrace.gateway.registry.state.record import NOOP, Record, write_json, write_key
-from headrace.gateway.registry.state.registry_state import NO_CLAIM, Outcome
+from headrace.gateway.registry.state.registry_state import NO_CLAIM, Outcome, RegistryState
 from headrace.gateway.registry.store.schema_tail import CLAIM_HEADER, SchemaTail
 from headrace.model.ids import TopicPartition
 from headrace.records.column import HEADERS
@@ -61,12 +61,22 @@ class SchemaWriter:
         When this returns, everything before is in the state.
 
         Raises:
+            NotLeading: another instance has claimed at the same time.
             RegistryError: the cluster does not take the claim.
         """
         if term != self._term:
-            _, self._claim = self._write([NOOP], b"")
+            self._claim = self._next_claim()
+            _, offset = self._write([NOOP], f"={self._claim}".encode())
+            if self._tail.outcome(offset) is Outcome.LATE:
+                raise NotLeading
             self._term = term
         self._correct()
+
+    def _next_claim(self) -> int:
+        """Return a number above those of all claims so far, also of those that compaction removed:
+        each was about as high as the topic's end of then."""
+        highest = self._tail.read(lambda state: state.highest_claim)
+        return max(highest + 1, self._tail.offset)
 
     def append(self, records: Sequence[Record]) -> int:
         """Append records and wait until they are in the state; return the last one's offset.
@@ -93,9 +103,7 @@ class SchemaWriter:
             self._writer = None
 
     def _correct(self) -> None:
-        late = self._tail.read(
-            lambda state: [state.record_of(key) for key in list(state.late)[:_MOST_CORRECTIONS]]
-        )
+        late = self._tail.read(_corrections)
         if late:
             self._write(late, str(self._claim).encode())
 
@@ -136,3 +144,13 @@ class SchemaWriter:
                     "max.message.bytes, or split the schema into references"
                 ) from error
             raise store_failure(f"The change was not written: {error}") from error
+
+
+def _corrections(state: RegistryState) -> list[Record]:
+    """Return what late records are answered with, not too much at once."""
+    found: list[Record] = []
+    for key in state.late:
+        found += state.records_of(key)
+        if len(found) >= _MOST_CORRECTIONS:
+            break
+    return found

@@ -1,0 +1,1 @@
+"""`headrace schema`: what a schema registry holds, in the grammar of `rpk registry`."""
