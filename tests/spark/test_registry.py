@@ -111,11 +111,14 @@ def clicks(broker: BrokerProcess, spark: SparkSession, url: str, topic: str) -> 
 def test_two_versions_are_read_and_bad_values_are_dead_letters(
     clicks: Clicks, spark: SparkSession
 ) -> None:
+    login = {"schema.registry.basic.auth.user.info": "me:hidden"}
     read = spark.read.format("headrace").options(
-        **clicks.options(subscribe=clicks.topic, valueFormat="avro")
+        **clicks.options(subscribe=clicks.topic, valueFormat="avro", **login)
     )
 
-    rows = read.load().orderBy("offset").select("value").collect()
+    frame = read.load().orderBy("offset").select("value")
+    rows = frame.collect()
+    plan = frame._jdf.queryExecution().toString()
     kept = read.option("deadLetterTopic", f"{clicks.topic}-dead").load().select("offset").collect()
     letters = clicks.records(f"{clicks.topic}-dead", 2)
 
@@ -126,6 +129,7 @@ def test_two_versions_are_read_and_bad_values_are_dead_letters(
         None,
         None,
     ]
+    assert "headrace" in plan and "hidden" not in plan
     assert sorted(each.offset for each in kept) == [0, 1, 4]
     assert [(each.key(), each.value()) for each in letters] == [
         (b"c", b"\0\0\0\0\1bad"),
