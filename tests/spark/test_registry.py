@@ -232,3 +232,25 @@ def test_sql_infers_columns_and_writes_with_a_schema(
     assert found.columns == (("page", "STRING", None), ("ms", "BIGINT", None))
     assert answer.rows == [("/cart", 7)]
     assert clicks.values(f"{clicks.topic}-slow", 1) == [{"page": "/cart", "ms": 7}]
+
+
+@pytest.mark.timeout(600)
+def test_sql_writes_protobuf_and_json_by_the_text_of_a_schema(
+    clicks: Clicks, spark: SparkSession, tmp_path: Path
+) -> None:
+    engine = Engine(spark, clicks.address, Catalog(), tmp_path / "checkpoints", once=True)
+    registry = f"schema.registry = '{clicks.url}'"
+    script = f"""
+        CREATE STREAM p (page STRING, ms BIGINT)
+          WITH (topic = '{clicks.topic}-p', format = 'protobuf', {registry}, message = 'Click',
+                schema = '{PROTOBUF}');
+        CREATE STREAM j (page STRING, ms BIGINT)
+          WITH (topic = '{clicks.topic}-j', format = 'json', {registry}, schema = '{JSON}');
+        INSERT INTO p VALUES ('/', 1);
+        INSERT INTO j SELECT page, ms + 1 FROM p;
+        SELECT p.ms, j.ms FROM p JOIN j ON p.page = j.page;
+    """
+
+    *_, answer = [engine.run(each, script) for each in parse(script)]
+
+    assert answer.rows == [(1, 2)]
