@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from headrace.gateway.registry.access.user import Rights
+from headrace.gateway.access.rights import Rights
 
 from headrace.gateway.registry.checker import SchemaChecker
 from headrace.gateway.registry.error import RegistryError

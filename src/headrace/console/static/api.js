@@ -20,9 +20,9 @@ export async function ask(path, { method = "GET", body, signal } = {}) {
     if (error.name === "AbortError") throw error;
     throw new Failure(0, "The console does not answer.");
   }
-  const found = await answer.json().catch((error) => {
+  const found = await answer.json().catch(() => {
     // Only a body that is no JSON is nothing; a request that was cut off has no answer.
-    if (error.name === "AbortError") throw error;
+    signal?.throwIfAborted();
     return {};
   });
   if (answer.status === 401 && path !== "session") dispatchEvent(new Event("headrace-login"));

@@ -80,7 +80,7 @@ def _divides(small: float, large: float) -> bool:
         times = large / small
     except OverflowError:  # whole numbers may have thousands of digits
         return isinstance(large, int) and isinstance(small, int) and large % small == 0
-    return times < 1e15 and abs(times - round(times)) < 1e-9
+    return 0.5 < times < 1e15 and abs(times - round(times)) < 1e-9
 
 
 def enum_differences(

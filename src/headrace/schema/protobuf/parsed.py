@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from headrace.schema.error import InvalidSchema
 from headrace.schema.parsed import ParsedSchema
 from headrace.schema.protobuf.scope import Scope
 from headrace.schema.protobuf.source import read_source
@@ -23,6 +24,8 @@ class ProtobufSchema(ParsedSchema):
         self.file = read_source(text.text)
         self.scope = Scope(self.file, resolved)
         check_file(self.file, self.scope)
+        if not self.canonical:
+            raise InvalidSchema("the schema is empty")
 
     @property
     def name(self) -> str | None:

@@ -24,7 +24,7 @@ class Sender:
         self.share = budget.share()
         self.held: list[int] = []
         self.pending: asyncio.Queue[Any] = asyncio.Queue(10)
-        self.services = cast(Services, SimpleNamespace())
+        self.services = cast(Services, SimpleNamespace(schemas=None))
 
     async def receive(self) -> dict[str, Any]:
         self.held.append(self.share.taken)
@@ -94,7 +94,8 @@ def test_many_tiny_records_are_large_work(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(records, "_parse_all", noted)
     sender = Sender([b"{}" * 5000], ByteBudget(64 << 20))
     with ThreadPoolExecutor(1, thread_name_prefix="parse") as parsers:
-        sender.services = cast(Services, SimpleNamespace(parsers=parsers, producer=FakeProducer()))
+        services = SimpleNamespace(parsers=parsers, producer=FakeProducer(), schemas=None)
+        sender.services = cast(Services, services)
         sender.run()
 
     groups = [sender.pending.get_nowait() for _ in range(sender.pending.qsize())][:-2]

@@ -83,8 +83,10 @@ class Lander:
         self._workers.shutdown(wait=True, cancel_futures=True)
         tail = self._service.store.tail
         if lease_clock() - tail.confirmed_at < _FRESH_SECONDS:  # else the cluster may not answer
-            for name in self._landers:
-                self._release(name)
+            # Those that were claimed a moment ago have no lander yet.
+            for channel in list(self._service.channels.channels.values()):
+                if self._is_own(channel):
+                    self._release(channel.name)
 
     def _release(self, name: str) -> None:
         own = self._service.store.tail.instance

@@ -97,8 +97,8 @@ def _data(field: Any, part: str) -> tuple[bytes | None, str | None]:
         return from_text(data, f"The data of {part}"), kind
     if kind == "JSON":
         return from_json(data), kind
-    if kind in TYPES:
-        raise _needs_schema(str(kind))
+    if isinstance(kind, str) and kind in TYPES:
+        raise _needs_schema(kind)
     if kind is not None:
         raise bad_request(f"The type of {part} has to be BINARY, STRING or JSON.")
     if not _has_schema(field):
@@ -112,7 +112,7 @@ def _has_schema(field: Any) -> bool:
         return False
     kind = field.get("type")
     if kind is not None:
-        return kind in TYPES
+        return isinstance(kind, str) and kind in TYPES
     return field.get("data") is not None or any(field.get(each) for each in _OF_SCHEMA)
 
 
