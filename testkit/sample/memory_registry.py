@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from headrace.gateway.access.rights import Rights
 
+from headrace.gateway.access.rights import Rights
 from headrace.gateway.registry.checker import SchemaChecker
 from headrace.gateway.registry.error import RegistryError
 from headrace.gateway.registry.operation.table import Route, find_routes

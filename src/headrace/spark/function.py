@@ -4,7 +4,7 @@ They are Arrow UDFs: a whole column comes in and goes out, without a Python obje
 Spark and the function. The registry's login travels inside the pickled function, not in the plan.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,14 +12,15 @@ import pyarrow as pa
 from headrace.model.error import ConfigError
 from headrace.serde.registry_client_settings import URL
 from headrace.spark.option_text import OptionText
-from headrace.spark.value.decoder import registry_decoder
 from headrace.spark.value.registry.client import reader_schema
 from headrace.spark.value.registry.column import spark_type
+from headrace.spark.value.registry.decoder import RegistryDecoding
 from headrace.spark.value.registry.encoder import RegistryEncoder
 from headrace.spark.value.registry.option import RegistryFormat, read_registry_format
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+    from pyspark.sql.types import DataType
 
 Registry = Mapping[str, str] | str
 
@@ -154,7 +155,6 @@ def _options(
 
 
 def _decoded(column: "Column | str", options: RegistryFormat, mode: str) -> "Column":
-    from pyspark.sql.functions import arrow_udf
     from pyspark.sql.pandas.types import to_arrow_type
 
     if mode.upper() not in ("PERMISSIVE", "FAILFAST"):
@@ -166,15 +166,14 @@ def _decoded(column: "Column | str", options: RegistryFormat, mode: str) -> "Col
 
     def decode(values: pa.Array) -> pa.Array:
         arrow = to_arrow_type(kind, timezone="UTC")
-        return registry_decoder(pinned, arrow, fail_fast=fail_fast)(values)
+        return RegistryDecoding(pinned, arrow, fail_fast=fail_fast)(values)
 
-    return _named(decode, f"from_{options.format}", arrow_udf, kind)(column)
+    return _named(decode, f"from_{options.format}", kind)(column)
 
 
 def _encoded(
     column: "Column | str", options: RegistryFormat, register: bool, schema: str | None
 ) -> "Column":
-    from pyspark.sql.functions import arrow_udf
     from pyspark.sql.types import BinaryType
 
     if schema is not None and not register:
@@ -188,10 +187,14 @@ def _encoded(
     def encode(values: pa.Array) -> pa.Array:
         return encoder(values)
 
-    return _named(encode, f"to_{options.format}", arrow_udf, BinaryType())(column)
+    return _named(encode, f"to_{options.format}", BinaryType())(column)
 
 
-def _named(function: Any, name: str, arrow_udf: Any, kind: Any) -> Any:
+def _named(function: Any, name: str, kind: "DataType") -> "Callable[[Column | str], Column]":
     """Return a UDF that plans show under this name."""
+    # Spark's stubs lack `arrow_udf`.
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
+
     function.__name__ = function.__qualname__ = name
-    return arrow_udf(function, kind)
+    made: Callable[[Column | str], Column] = arrow_udf(function, kind)
+    return made

@@ -238,7 +238,7 @@ class Catalog:
         if self._path is None:
             return
         part = self._path.with_name(f"{self._path.name}.part")
-        # A file that a crash left, or somebody else made, may have another mode.
+        # One that a crash or another program left may have another mode.
         part.unlink(missing_ok=True)
         part.touch(mode=0o600, exist_ok=False)
         part.write_text(json.dumps([asdict(each) for each in self], indent=2))

@@ -19,7 +19,7 @@ from headrace.client.error import BrokerError, ClientError, PositionOutOfRange
 from headrace.client.read.read_range import ReadRange
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
-from headrace.spark.source.column import SourceColumns
+from headrace.spark.source.column import SourceColumns, ValueDecoder
 from headrace.spark.source.data_loss import report_loss
 from headrace.spark.source.dead_letter import NEEDED, DeadLetters
 from headrace.spark.source.filter import TimeTest, keep_rows
@@ -27,6 +27,7 @@ from headrace.spark.source.offset_range import OffsetRange
 from headrace.spark.source.option import SourceOptions
 from headrace.spark.source.schema import check_columns
 from headrace.spark.value.decoder import value_decoder
+from headrace.spark.value.format import ValueFormat
 from headrace.spark.worker_memory import freeze_modules
 from headrace.wire.error_code import ErrorCode
 
@@ -110,7 +111,7 @@ class SourceTask:
             return None
         strict = replace(self.options.value_format, fail_fast=True)
         kind = to_arrow_schema(self.schema, timezone="UTC").field("value").type
-        explain = value_decoder(strict, kind)
+        explain = _decoder(strict, kind)
         assert explain is not None
         settings = ClientSettings.of(self.options.client)
         return DeadLetters(topic, settings, partition, explain)
@@ -135,7 +136,7 @@ class SourceTask:
             name: decoder
             for name, each in formats.items()
             if name in schema.names
-            and (decoder := value_decoder(each, schema.field(name).type)) is not None
+            and (decoder := _decoder(each, schema.field(name).type)) is not None
         }
         return SourceColumns(schema, partition, decoders)
 
@@ -205,3 +206,17 @@ class SourceTask:
 
     def _report_loss(self, what: str) -> None:
         report_loss(what, fail=self.options.fail_on_data_loss)
+
+
+def _decoder(value_format: ValueFormat, kind: pa.DataType) -> ValueDecoder | None:
+    """Return what decodes a column of keys or values; None when they stay bytes.
+
+    Raises:
+        ConfigError: the format has no such type.
+    """
+    if value_format.registry is None:
+        return value_decoder(value_format, kind)
+    # Imported here: few reads have a registry, and every worker loads this file.
+    from headrace.spark.value.registry.decoder import RegistryDecoding
+
+    return RegistryDecoding(value_format.registry, kind, fail_fast=value_format.fail_fast)

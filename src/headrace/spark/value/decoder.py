@@ -8,16 +8,13 @@ Rule 3: a null value, a tombstone, is null in every mode.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 import pyarrow as pa
 
 from headrace.model.error import ConfigError
 from headrace.spark.value.error import BadValue, Undecodable
 from headrace.spark.value.format import ValueFormat
-
-if TYPE_CHECKING:
-    from headrace.spark.value.registry.option import RegistryFormat
 
 _SHOWN_BYTES: Final = 80
 
@@ -32,26 +29,17 @@ def value_decoder(
 ) -> Callable[[pa.Array], pa.Array] | None:
     """Return a function that decodes a column of bytes; None when values stay bytes.
 
+    Values that name their schemas are for `RegistryDecoding`.
+
     Raises:
         ConfigError: the format has no such type.
     """
     if value_format.name == "raw":
         return None
-    if value_format.registry is not None:
-        return registry_decoder(value_format.registry, kind, fail_fast=value_format.fail_fast)
     if value_format.name in ("json", "csv"):
         _check_type(value_format.name, kind)
     decode = _column_decoder(value_format)
     return ColumnDecoding(decode, kind, value_format.name, fail_fast=value_format.fail_fast)
-
-
-def registry_decoder(
-    options: "RegistryFormat", kind: pa.DataType, *, fail_fast: bool
-) -> Callable[[pa.Array], pa.Array]:
-    """Return a function that decodes a column of values that name their schemas."""
-    from headrace.spark.value.registry.decoder import RegistryDecoding
-
-    return RegistryDecoding(options, kind, fail_fast=fail_fast)
 
 
 def _column_decoder(value_format: ValueFormat) -> ColumnDecoder:

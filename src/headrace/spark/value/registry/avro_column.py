@@ -1,10 +1,14 @@
 """Columns of Avro values, row by row with fastavro."""
 
 import io
+import json
 from typing import Any
 
 import pyarrow as pa
 
+from headrace.schema.avro.parsed import AvroSchema
+from headrace.serde.codec.avro_bound import AvroBound
+from headrace.serde.codec.avro_size import has_items_without_bytes
 from headrace.serde.error import Undecodable, Unencodable
 from headrace.serde.registered_schema import RegisteredSchema
 from headrace.spark.value.registry.avro_schema import fast_schema
@@ -12,9 +16,16 @@ from headrace.spark.value.registry.plain_row import plain_rows
 
 
 class AvroReader:
-    """Reads values of one writer's schema and resolves them to the reader's."""
+    """Reads values of one writer's schema and resolves them to the reader's.
+
+    A value that would overflow the stack of fastavro, or fill the memory, is a bad value: the
+    writer's schema may be recursive where the reader's is not.
+    """
 
     def __init__(self, writer: RegisteredSchema, reader: RegisteredSchema) -> None:
+        assert isinstance(writer.parsed, AvroSchema)
+        self._is_bomb = has_items_without_bytes(writer.parsed.root)
+        self._bound = AvroBound(json.loads(writer.parsed.formatted("resolved")))
         self._writer = fast_schema(writer.parsed)
         same = writer.parsed.canonical == reader.parsed.canonical
         self._reader: Any = None if same else fast_schema(reader.parsed)
@@ -22,8 +33,11 @@ class AvroReader:
     def __call__(self, payloads: pa.Array, kind: pa.DataType) -> pa.Array:
         from fastavro import schemaless_reader
 
+        if self._is_bomb:
+            raise Undecodable("its schema has arrays of items without bytes, which are not read")
         found = []
         for payload in payloads.to_pylist():
+            self._bound.check(payload)
             source = io.BytesIO(payload)
             try:
                 found.append(schemaless_reader(source, self._writer, self._reader))

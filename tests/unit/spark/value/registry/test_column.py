@@ -154,6 +154,22 @@ def test_avro_is_resolved_to_the_readers_schema() -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "data"),
+    [
+        # Fields that the reader does not have are skipped, as deep as they nest.
+        ({"name": "next", "type": ["null", "R"]}, b"\x02" * 100_000 + b"\x00"),
+        ({"name": "none", "type": {"type": "array", "items": "null"}}, b"\xfe" * 4 + b"\x0f\x00"),
+    ],
+)
+def test_a_writers_schema_cannot_end_the_reader(field: dict[str, Any], data: bytes) -> None:
+    writer = schema(SchemaType.AVRO, record(field, {"name": "a", "type": "null"}))
+    reader = schema(SchemaType.AVRO, record({"name": "a", "type": "null"}), 2)
+
+    with pytest.raises(Undecodable, match=r"nests deeper|items without bytes"):
+        payload_reader(writer, reader)(pa.array([data]), to_arrow_type(spark_type(reader)))
+
+
+@pytest.mark.parametrize(
     ("kind", "text", "data"),
     [
         (SchemaType.AVRO, AVRO, b"\x02"),
