@@ -24,7 +24,7 @@ DOTTED = re.compile(r"`((?:headrace|testkit)(?:\.\w+)+|[a-z]+(?:\.\w+)+)(?:\(\))
 # Names of keys, topics and files that look like modules.
 NOT_CODE = re.compile(
     r"audit\.(on|off|tier|topic|bucketMs)|client\.(rack|id)|broker\.id|cluster\.snapshot"
-    r"|headrace\.console\.changes|headrace\.flow\.(runs|requests)|spark\.(sql|jars|pyspark|python|driver|executor|executorEnv|cores)\b.*|\w+\.py"
+    r"|schema\.(registry\..*|subject)|headrace\.console\.changes|headrace\.flow\.(runs|requests)|spark\.(sql|jars|pyspark|python|driver|executor|executorEnv|cores)\b.*|\w+\.py"
 )
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 

@@ -9,13 +9,9 @@ import typer
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
-from headrace.cli.terminal.pair import parse_pairs
+from headrace.cli.terminal.registry_option import REGISTRY_VARIABLE, optional_registry
 from headrace.cli.terminal.until_signal import until_signal
 from headrace.model.error import ConfigError
-from headrace.serde.registry_client_settings import URL as REGISTRY_URL
-from headrace.serde.registry_client_settings import RegistryClientSettings
-
-REGISTRY_VARIABLE = "HEADRACE_REGISTRY"
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -68,8 +64,6 @@ def console(
         str | None,
         typer.Option(
             metavar="URL,...",
-            envvar=REGISTRY_VARIABLE,
-            show_envvar=False,
             help=f"The schema registry; else ${REGISTRY_VARIABLE}. Logins: see "
             "-X schema.registry.basic.auth.user.info.",
         ),
@@ -101,8 +95,8 @@ def console(
     if add_user is not None:
         _add_user(users, add_user, role)
         return
-    of_client, of_registry = _split(setting, registry)
-    with connect(bootstrap or brokers, of_client) as pool:
+    pairs, registry_client = optional_registry(registry, setting)
+    with connect(bootstrap or brokers, pairs) as pool:
         client = pool.settings
     settings = ConsoleSettings(
         client,
@@ -111,7 +105,7 @@ def console(
         users=None if users is None else Users.read(users),
         masks=Masks(mask or ()),
         schemas=read_schemas(avro_schema or ()),
-        registry=RegistryClientSettings.of(of_registry) if of_registry else None,
+        registry=registry_client,
         agents=read_urls(agent or (), "--agent"),
         flows=read_urls(flow or (), "--flow"),
         interval_seconds=interval,
@@ -121,14 +115,6 @@ def console(
     with until_signal():
         server.run()
     print("Stopped.")
-
-
-def _split(pairs: list[str] | None, registry: str | None) -> tuple[list[str], dict[str, str]]:
-    """Return the pairs of `-X` for brokers, and the keys of the registry."""
-    of_client, of_registry = RegistryClientSettings.split(parse_pairs(pairs, "-X"))
-    if registry:
-        of_registry[REGISTRY_URL] = registry
-    return [f"{name}={text}" for name, text in of_client.items()], of_registry
 
 
 def _add_user(path: Path | None, name: str, role: str) -> None:

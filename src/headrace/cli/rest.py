@@ -9,7 +9,7 @@ from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
-from headrace.cli.terminal.registry_settings import split_registry
+from headrace.cli.terminal.registry_option import REGISTRY_VARIABLE, optional_registry
 from headrace.cli.terminal.until_signal import until_signal
 from headrace.model.error import ConfigError
 
@@ -69,7 +69,10 @@ def rest(
     ] = 300.0,
     registry: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="The schema registry, for formats with schemas."),
+        typer.Option(
+            metavar="URL,...",
+            help=f"The schema registry, for formats with schemas; else ${REGISTRY_VARIABLE}.",
+        ),
     ] = None,
     users: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Who may log in; else everyone may.")
@@ -92,7 +95,7 @@ def rest(
     configure_logging(log_level, log_format)
     if advertise is not None and not advertise.startswith(("http://", "https://")):
         raise ConfigError(f"--advertise is {advertise!r}: write a URL such as http://rest-1:8082")
-    pairs, schema_settings = split_registry(setting, registry)
+    pairs, schema_settings = optional_registry(registry, setting)
     with connect(brokers, pairs) as pool:
         client = pool.settings
     server = RestServer(

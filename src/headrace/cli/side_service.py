@@ -38,7 +38,7 @@ class SideService:
     """One service, and where it listens; by default where its own command does.
 
     Attributes:
-        registry: the schema registry that a console shows.
+        registry: the schema registry that a console shows, or a REST proxy uses.
     """
 
     name: str
@@ -110,12 +110,13 @@ def side_services(
     by_name = {each.name: each for each in services}
     if "registry" in names:
         url = _registry_url(by_name["registry"].listen)
-        by_name["console"] = replace(by_name["console"], registry=url)
+        for name in ("console", "rest"):
+            by_name[name] = replace(by_name[name], registry=url)
     return [by_name[name] for name in names]
 
 
 def _registry_url(listen: str | None) -> str | None:
-    """Return where a registry beside the console answers; None if the kernel chooses its port."""
+    """Return where a registry beside others answers; None if the kernel chooses its port."""
     if listen is None:
         return _REGISTRY
     address = parse_listen_address(listen, "registry.listeners")

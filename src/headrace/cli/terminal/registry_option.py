@@ -1,7 +1,7 @@
 """The options of every command that talks to a schema registry."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -59,6 +59,32 @@ def registry_settings(
     texts = parse_pairs(settings, "-X")
     if not alone:
         texts = RegistryClientSettings.split(texts)[1]
+    return RegistryClientSettings.of({_URL: DEFAULT_REGISTRY, **_with_defaults(registry, texts)})
+
+
+def optional_registry(
+    registry: str | None, settings: list[str] | None
+) -> "tuple[list[str], RegistryClientSettings | None]":
+    """Return the settings of a service for its brokers, and how to reach its registry.
+
+    The registry is found as in `registry_settings`, but there is none by default.
+
+    Raises:
+        ConfigError: a setting does not exist or cannot be used, or there is a login but no URL.
+    """
+    from headrace.serde.registry_client_settings import RegistryClientSettings
+
+    others, ours = RegistryClientSettings.split(parse_pairs(settings, "-X"))
+    texts = _with_defaults(registry, ours)
+    pairs = [f"{name}={text}" for name, text in others.items()]
+    return pairs, RegistryClientSettings.of(texts) if texts else None
+
+
+def _with_defaults(registry: str | None, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys that were given, with those of the environment and of the file."""
+    from headrace.serde.registry_client_settings import RegistryClientSettings
+
+    texts = dict(given)
     if registry is not None:
         texts[_URL] = registry
     elif _URL not in texts and os.environ.get(REGISTRY_VARIABLE):
@@ -69,7 +95,7 @@ def registry_settings(
     for key, text in file.items():
         if not ((elsewhere or logged_in) and key.startswith(_LOGIN)):
             texts.setdefault(key, text)
-    return RegistryClientSettings.of({_URL: DEFAULT_REGISTRY, **texts})
+    return texts
 
 
 @contextmanager

@@ -22,7 +22,9 @@ class AvroCodec(Codec):
         try:
             from fastavro import parse_schema
         except ImportError:
-            raise ConfigError("Avro values need fastavro: pip install fastavro") from None
+            raise ConfigError(
+                "Avro values need fastavro: pip install 'headrace[schemas]'"
+            ) from None
         declared = json.loads(schema.formatted("resolved"))
         self._bound = AvroBound(declared)
         self._schema = parse_schema(declared)

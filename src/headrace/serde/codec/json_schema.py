@@ -45,7 +45,7 @@ def _validator(schema: ParsedSchema) -> Any:
         from referencing.jsonschema import DRAFT7
     except ImportError:
         raise ConfigError(
-            "values with a JSON Schema need jsonschema: pip install jsonschema"
+            "values with a JSON Schema need jsonschema: pip install 'headrace[schemas]'"
         ) from None
     root = json.loads(schema.text.text)
     resources = [

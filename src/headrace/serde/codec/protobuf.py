@@ -21,7 +21,9 @@ class ProtobufCodec(Codec):
         try:
             from google.protobuf import descriptor_pool, message_factory
         except ImportError:
-            raise ConfigError("Protobuf values need protobuf: pip install protobuf") from None
+            raise ConfigError(
+                "Protobuf values need protobuf: pip install 'headrace[schemas]'"
+            ) from None
         self._schema = schema
         pool = descriptor_pool.DescriptorPool()
         name = "headrace/schema.proto"

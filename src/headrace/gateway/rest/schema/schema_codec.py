@@ -21,6 +21,7 @@ import structlog
 from headrace.gateway.rest.error import RestError, unprocessable
 from headrace.gateway.rest.json_document import write_json
 from headrace.gateway.rest.schema.schema_reference import TYPES, SchemaReference
+from headrace.model.error import ConfigError
 from headrace.schema.error import InvalidSchema
 from headrace.schema.parse import parse
 from headrace.schema.schema import SchemaText
@@ -107,7 +108,7 @@ class SchemaCodec:
             return self._serializer.encode(data, schema, from_json=True)
         except Unencodable as error:
             raise unprocessable(f"Conversion of JSON failed: {error}", 42203) from None
-        except Undecodable as error:  # a schema that is accepted but of no use
+        except (Undecodable, ConfigError) as error:  # no use of the schema, or no library for it
             raise unprocessable(f"Error serializing message: {error}.", 42207) from None
 
     def encode_all(
@@ -130,7 +131,7 @@ class SchemaCodec:
             return b"null"
         try:
             found = self._deserializer.decode(data, key=key, as_json=True)
-        except Undecodable as error:
+        except (Undecodable, ConfigError) as error:
             raise _unreadable(str(error), form) from None
         except RegistryUnreachable as error:
             log.warning("rest_registry_unreachable", error=str(error))
