@@ -59,7 +59,7 @@ def test_values_are_decoded_and_masked(
 ) -> None:
     topic = f"hidden-{uuid.uuid4().hex[:8]}"
     serializer = Serializer(registry)
-    schema = serializer.registered(f"{topic}-value", SchemaText(SchemaType(kind), text))
+    schema = serializer.register(f"{topic}-value", SchemaText(SchemaType(kind), text))
     write(broker, topic, serializer.encode(PAY, schema))
 
     [found] = messages(client, topic)
@@ -78,7 +78,7 @@ def test_a_console_with_a_dead_registry_shows_bytes(
 ) -> None:
     topic = f"plain-{uuid.uuid4().hex[:8]}"
     serializer = Serializer(registry)
-    write(broker, topic, serializer.encode(PAY, serializer.registered(f"{topic}-value", avro(OLD))))
+    write(broker, topic, serializer.encode(PAY, serializer.register(f"{topic}-value", avro(OLD))))
     dead = {"schema.registry.url": f"http://127.0.0.1:{free_port()}"}
     client = ConsoleClient(start_console(registry=RegistryClientSettings.of(dead)).url)
     [found] = messages(client, topic)

@@ -40,7 +40,7 @@ def topic(broker: BrokerProcess, registry: RegistryClient, schema_console: Conso
     serializer = Serializer(registry)
     for each in (OLD, NEW):
         text = SchemaText(SchemaType.AVRO, json.dumps(each))
-        schema = serializer.registered(f"{name}-value", text)
+        schema = serializer.register(f"{name}-value", text)
     producer = Producer({"bootstrap.servers": broker.address})
     producer.produce(name, serializer.encode({"page": SCRIPT, "ms": 7}, schema), b"key")
     assert producer.flush(60) == 0

@@ -83,7 +83,7 @@ def test_avro_with_a_reference(
 
     serializer = Serializer(registry)
     text = SchemaText(SchemaType.AVRO, CLICK, (Reference("shop.User", f"{topic}-user", 1),))
-    ours = serializer.encode(in_json, serializer.registered(f"{topic}-value", text), from_json=True)
+    ours = serializer.encode(in_json, serializer.register(f"{topic}-value", text), from_json=True)
     assert ours == theirs
     assert serializer.encode(value, serializer.latest(f"{topic}-value")) == theirs
     assert AvroDeserializer(confluent)(ours, context) == value

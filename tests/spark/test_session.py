@@ -56,6 +56,34 @@ def test_a_running_session_takes_settings_that_can_change(spark: SparkSession) -
             spark.conf.set(key, value)
 
 
+def test_plans_mask_logins_unless_the_user_chooses_what_is_masked(spark: SparkSession) -> None:
+    mask = "spark.sql.redaction.options.regex"
+    before = spark.conf.get(mask)
+    login = {"schema.registry.basic.auth.user.info": "me:hidden", "kafka.group.id": "shown"}
+    try:
+        spark.conf.unset(mask)
+        headrace.spark.session()
+        masked = redacted(spark, login)
+        headrace.spark.session(config={mask: "(?i)group"})
+
+        assert masked == {
+            "schema.registry.basic.auth.user.info": "*********(redacted)",
+            "kafka.group.id": "shown",
+        }
+        assert spark.conf.get(mask) == "(?i)group"
+    finally:
+        spark.conf.set(mask, before)
+
+
+def redacted(spark: SparkSession, options: dict[str, str]) -> dict[str, str]:
+    """Return options as Spark shows them in plans."""
+    conf = spark._jsparkSession.sessionState().conf()
+    jvm = spark._jvm
+    assert jvm is not None
+    found = conf.redactOptions(jvm.PythonUtils.toScalaMap(options))
+    return {name: found.apply(name) for name in options}
+
+
 PLAIN_PROGRAM = """
 import sys
 import headrace.spark

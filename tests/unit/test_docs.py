@@ -71,8 +71,9 @@ def code_names(text: str) -> set[str]:
 
 
 def _is_module(package: str, name: str) -> bool:
-    # Of these, only what names a file or folder is code: `log.dirs` and `spark.master` are keys.
-    if package not in ("log", "spark"):
+    # Of these, only what names a file or folder is code: `log.dirs`, `schema.registry.url` and
+    # `spark.master` are keys.
+    if package not in ("log", "schema", "spark"):
         return True
     folder = ROOT / "src" / "headrace" / package
     return (folder / name).is_dir() or (folder / f"{name}.py").exists()

@@ -10,10 +10,10 @@ How it is used::
     settings = RegistryClientSettings.of({"schema.registry.url": "http://127.0.0.1:8081"})
     with RegistryClient(settings) as registry:
         found = Deserializer(registry).decode(value, headers)       # Undecodable, RegistryError
-        found.value, found.schema.id, found.schema.type             # Python objects; as_json=True: JSON
+        found.value, found.schema.id, found.schema.type             # JSON alone with as_json=True
 
         serializer = Serializer(registry)
-        schema = serializer.latest("clicks-value")                  # or .registered(subject, text)
+        schema = serializer.latest("clicks-value")                  # or .register(subject, text)
         data = serializer.encode({"page": "/"}, schema)             # Unencodable
 
 Everything here blocks: an event loop calls it in a thread. Clients, serializers and deserializers

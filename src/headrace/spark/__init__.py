@@ -14,6 +14,10 @@ Running:
     KinesisDataSource: the data source `kinesis`, likewise.
     connector_folder: where jars of Spark's own Kafka connector go, for real-time mode.
 
+Columns of values that name a schema in a registry:
+    from_avro, from_protobuf, from_json_schema: decode them, each by its own schema.
+    to_avro, to_protobuf, to_json_schema: encode them.
+
 Errors:
     SparkUnavailable, JavaMissing: Spark did not start, or there is no Java that it can use.
     TopicMissing: a topic or partition to read does not exist.
@@ -41,13 +45,27 @@ __all__ = [
     "TopicMissing",
     "connector_folder",
     "each_batch",
+    "from_avro",
+    "from_json_schema",
+    "from_protobuf",
     "session",
+    "to_avro",
+    "to_json_schema",
+    "to_protobuf",
 ]
 
 if TYPE_CHECKING:
     from headrace.process.java import JavaMissing
     from headrace.spark.connector import connector_folder
     from headrace.spark.data_source import HeadraceDataSource
+    from headrace.spark.function import (
+        from_avro,
+        from_json_schema,
+        from_protobuf,
+        to_avro,
+        to_json_schema,
+        to_protobuf,
+    )
     from headrace.spark.kinesis.data_source import KinesisDataSource
     from headrace.spark.ready_session import SparkUnavailable, session
     from headrace.spark.sink.commit import BatchChanged, BatchOutdated, SinkFenced
@@ -71,7 +89,13 @@ else:
             "TopicMissing": "headrace.spark.source.topic_choice",
             "connector_folder": "headrace.spark.connector",
             "each_batch": "headrace.spark.sink.each_batch",
+            "from_avro": "headrace.spark.function",
+            "from_json_schema": "headrace.spark.function",
+            "from_protobuf": "headrace.spark.function",
             "session": "headrace.spark.ready_session",
+            "to_avro": "headrace.spark.function",
+            "to_json_schema": "headrace.spark.function",
+            "to_protobuf": "headrace.spark.function",
         },
     )
 

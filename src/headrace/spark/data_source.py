@@ -32,13 +32,16 @@ class HeadraceDataSource(DataSource):
     def name(cls) -> str:
         return "headrace"
 
-    def schema(self) -> str:
+    def schema(self) -> "str | StructType":
         """Return the columns. Wrong options are reported here, when the user calls `load()`."""
         from headrace.spark.source.option import SourceOptions
-        from headrace.spark.source.schema import source_ddl
+        from headrace.spark.source.schema import source_ddl, source_type
 
         options = SourceOptions.of(self.options)
-        return source_ddl(headers=options.include_headers, value=options.value_format.ddl())
+        key, value = options.key_format, options.value_format
+        if key.registry is not None or value.registry is not None:
+            return source_type(headers=options.include_headers, key=key, value=value)
+        return source_ddl(headers=options.include_headers, key=key.ddl(), value=value.ddl())
 
     def reader(self, schema: "StructType") -> DataSourceReader:
         from headrace.spark.source.batch import BatchSource

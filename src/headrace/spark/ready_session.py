@@ -24,6 +24,11 @@ _DRIVER_PYTHON = "spark.pyspark.driver.python"
 _STACK = "-Xss16m"
 # Settings that speed up the source, unless the user sets them.
 _DEFAULTS = {"spark.sql.python.filterPushdown.enabled": "true"}
+# Which options Spark masks in plans, beside those named password, secret or token: Spark's default,
+# and ours, which has the other options that hold a login.
+_MASK = "spark.sql.redaction.options.regex"
+_SPARKS_MASK = "(?i)url"
+_OUR_MASK = r"(?i)url|user\.info|jaas|keystore\.key"
 
 
 class SparkUnavailable(HeadraceError):
@@ -65,6 +70,8 @@ def session(
         running = _start(app_name, settings, realtime)
     else:
         _apply(running, settings, realtime)
+    if running.conf.get(_MASK, _SPARKS_MASK) == _SPARKS_MASK:
+        running.conf.set(_MASK, _OUR_MASK)
     # Spark finds the sources by itself too, but then starts executors' Python by the driver's path.
     running.dataSource.register(HeadraceDataSource)
     running.dataSource.register(KinesisDataSource)

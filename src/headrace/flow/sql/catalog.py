@@ -2,8 +2,8 @@
 
 import difflib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,10 @@ from headrace.flow.error import FlowError
 from headrace.flow.plan.fields import Fields
 from headrace.flow.sql.error import SqlError
 from headrace.flow.sql.statement import ColumnDeclaration, CreateStatement
+from headrace.model.error import ConfigError
+from headrace.serde.registry_client_settings import REGISTRY_CONFIG, URL, RegistryClientSettings
 
-FORMATS = ("json", "csv", "avro", "string")
+FORMATS = ("json", "csv", "avro", "string", "protobuf")
 METADATA = {
     "key": "BINARY",
     "topic": "STRING",
@@ -22,10 +24,15 @@ METADATA = {
 }
 """The columns of a record that a column of a stream may stand for, with their types."""
 
-_OPTIONS = ("topic", "format", "timestamp", "watermark", "key", "schema", "starting", "partitions")
+_OPTIONS = (
+    *("topic", "format", "timestamp", "watermark", "key", "schema", "starting", "partitions"),
+    *("schema.registry", "subject", "message"),
+)
+_REGISTRY = "schema.registry."
 _STARTS = ("earliest", "latest")
 _COUNTS = [str(number) for number in range(10_000)]
 _PREFIXES = ("kafka.", "source.")
+_REGISTRY_FORMATS = ("avro", "protobuf", "json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +44,9 @@ class StreamDefinition:
         columns: name, type, and the column of the record, or None for a column of the value.
         timestamp: the column with the time of a row; a `watermark` bounds how late rows may be.
         key: the column that is the key of records that are written, and of a table.
-        schema: the Avro schema of avro values.
+        schema: the Avro schema of avro values; with a registry, the text of one to register.
+        registry: settings of the schema registry that values have their schema in.
+        subject, message: which of its schemas, and which message of a Protobuf schema.
     """
 
     name: str
@@ -52,6 +61,9 @@ class StreamDefinition:
     starting: str = "earliest"
     partitions: int = 0
     options: tuple[tuple[str, str], ...] = ()
+    registry: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    subject: str | None = None
+    message: str | None = None
 
     @property
     def value_columns(self) -> list[tuple[str, str]]:
@@ -70,9 +82,10 @@ def stream_of(create: CreateStatement, script: str) -> StreamDefinition:
     """
     options = create.options
     for name, each in options.items():
-        if name not in _OPTIONS and not name.startswith(_PREFIXES):
-            near = difflib.get_close_matches(name, _OPTIONS, n=1)
-            instead = f"did you mean {near[0]}?" if near else f"there are {', '.join(_OPTIONS)}"
+        known = REGISTRY_CONFIG.keys if name.startswith(_REGISTRY) else _OPTIONS
+        if name not in known and not name.startswith(_PREFIXES):
+            near = difflib.get_close_matches(name, known, n=1)
+            instead = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise SqlError(f"there is no option {name}; {instead}", script, each.start)
     texts = {name: each.text for name, each in options.items()}
     stream = StreamDefinition(
@@ -94,11 +107,31 @@ def stream_of(create: CreateStatement, script: str) -> StreamDefinition:
                 if key.startswith(_PREFIXES)
             )
         ),
+        registry=_registry(texts, create, script),
+        subject=texts.get("subject"),
+        message=texts.get("message"),
     )
     for option, why in _problems(stream):
         at = options[option].start if option in options else create.start
         raise SqlError(why, script, at)
     return stream
+
+
+def _registry(
+    texts: Mapping[str, str], create: CreateStatement, script: str
+) -> tuple[tuple[str, str], ...]:
+    """Return the registry's settings; `schema.registry` is short for `schema.registry.url`."""
+    found = {key: each for key, each in texts.items() if key.startswith(_REGISTRY)}
+    if "schema.registry" in texts:
+        found.setdefault(URL, texts["schema.registry"])
+    if not found:
+        return ()
+    try:
+        RegistryClientSettings.of(found)
+    except ConfigError as error:
+        option = next(key for key in texts if key.startswith("schema.registry"))
+        raise SqlError(str(error), script, create.options[option].start) from None
+    return tuple(sorted(found.items()))
 
 
 def _one_of(create: CreateStatement, script: str, name: str, known: Sequence[str]) -> str:
@@ -122,8 +155,18 @@ def _problems(stream: StreamDefinition) -> Iterator[tuple[str, str]]:
         yield "watermark", "a watermark needs the option timestamp too, naming a column"
     if stream.table and stream.key is None:
         yield "key", "a table needs WITH (key = '...'), naming a column"
-    if (stream.format == "avro") != (stream.schema is not None) and stream.columns:
-        yield "schema", "format avro, and no other, needs the option schema: an Avro schema"
+    if stream.registry:
+        if stream.format not in _REGISTRY_FORMATS:
+            known = ", ".join(_REGISTRY_FORMATS)
+            yield "format", f"with schema.registry the format is one of {known}"
+    elif stream.format == "protobuf" or stream.subject or stream.message:
+        option = (
+            "format" if stream.format == "protobuf" else "subject" if stream.subject else "message"
+        )
+        yield option, "it needs the option schema.registry, as in 'http://127.0.0.1:8081'"
+    elif (stream.format == "avro") != (stream.schema is not None) and stream.columns:
+        why = "format avro, and no other, needs the option schema: an Avro schema"
+        yield "schema", f"{why}; or set schema.registry"
     kinds = [ddl for _, ddl in stream.value_columns]
     if stream.format == "string" and stream.columns and kinds != ["STRING"]:
         yield "format", "format string needs one column of type STRING for the value"
@@ -143,7 +186,11 @@ def _column(column: ColumnDeclaration, script: str) -> tuple[str, str, str | Non
 
 
 class Catalog:
-    """Streams by name, in any case of letters. With a file it outlives the process."""
+    """Streams by name, in any case of letters. With a file it outlives the process.
+
+    Options may hold passwords, so only the file's owner may read it. A write makes a new file of
+    that mode and renames it, so a crash leaves the old catalog or the new one.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -191,6 +238,9 @@ class Catalog:
         if self._path is None:
             return
         part = self._path.with_name(f"{self._path.name}.part")
+        # One that a crash or another program left may have another mode.
+        part.unlink(missing_ok=True)
+        part.touch(mode=0o600, exist_ok=False)
         part.write_text(json.dumps([asdict(each) for each in self], indent=2))
         part.replace(self._path)
 

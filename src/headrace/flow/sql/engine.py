@@ -31,6 +31,12 @@ from headrace.flow.execution.session_tuning import partitioned
 from headrace.flow.plan.client_option import client_of, client_options, user_settings
 from headrace.flow.sql.catalog import Catalog, StreamDefinition, stream_of
 from headrace.flow.sql.error import SqlError, spark_error
+from headrace.flow.sql.registry_stream import (
+    column_ddl,
+    inferred,
+    subject_of,
+    writing_options,
+)
 from headrace.flow.sql.source import quoted, read_frame, to_records
 from headrace.flow.sql.statement import (
     CreateStatement,
@@ -47,6 +53,7 @@ from headrace.flow.sql.statement import (
 from headrace.flow.sql.token import tokens_of
 from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.flow.storage.location import Location, is_cluster
+from headrace.model.error import HeadraceError
 from headrace.wire.error_code import ErrorCode
 
 MOST_ROWS = 10_000
@@ -107,7 +114,7 @@ class Engine:
     def _run(self, statement: Statement, script: str) -> QueryResult:
         match statement:
             case CreateStatement(query=None):
-                return self._declare(statement, stream_of(statement, script), script)
+                return self._declare(statement, _inferred(statement, script), script)
             case CreateStatement():
                 return self._create_as(statement, script)
             case InsertStatement():
@@ -241,9 +248,7 @@ class Engine:
         declared = stream_of(create, script)
         name = _name(declared, create.query)
         frame = self.frame(create.query, script, streaming=True, name=name)
-        columns = tuple(
-            (each.name, each.dataType.simpleString().upper(), None) for each in frame.schema
-        )
+        columns = tuple((each.name, column_ddl(each.dataType), None) for each in frame.schema)
         stream = replace(declared, columns=columns)
         if stream.key is not None and stream.key not in stream.names:
             known = ", ".join(stream.names)
@@ -264,6 +269,7 @@ class Engine:
         from headrace.spark.sink.each_batch import each_batch
 
         name = _name(stream, query)
+        declared_by_query = frame is not None
         if frame is None:
             frame = self.frame(query, script, streaming=True, name=name)
         try:
@@ -272,6 +278,8 @@ class Engine:
             raise SqlError(str(error), script, query.start) from error
         self._make_topic(stream)
         options = {**self._kafka, "topic": stream.topic}
+        if stream.registry:
+            options |= writing_options(stream, declared_by_query=declared_by_query)
         if not frame.isStreaming:
             with partitioned(self.spark):
                 # One transaction: a task that Spark runs twice adds no rows, and a write that fails
@@ -403,6 +411,26 @@ def _watch(query: Any, enough: Callable[[], bool], location: tuple[SparkQuery, s
         query.stop()
 
 
+def _inferred(create: CreateStatement, script: str) -> StreamDefinition:
+    """Return the stream that a statement declares, with its columns from the registry if need be.
+
+    Raises:
+        SqlError: showing the mistake in the statement.
+    """
+    declared = stream_of(create, script)
+    at = next((each for key, each in create.options.items() if "registry" in key), create).start
+    try:
+        stream = inferred(declared)
+    except HeadraceError as error:
+        raise SqlError(str(error), script, at) from error
+    for option, column in (("timestamp", stream.timestamp), ("key", stream.key)):
+        if column is not None and column not in stream.names:
+            known = ", ".join(stream.names)
+            why = f"{option} is {column!r}, which is no column: there are {known}"
+            raise SqlError(why, script, create.options[option].start)
+    return stream
+
+
 def _described(stream: StreamDefinition) -> QueryResult:
     rows = [
         (name, ddl, "key" if name == stream.key else "", metadata or "")
@@ -411,6 +439,7 @@ def _described(stream: StreamDefinition) -> QueryResult:
     options = {
         "topic": stream.topic,
         "format": stream.format,
+        "subject": subject_of(stream) if stream.registry else None,
         "timestamp": stream.timestamp,
         "watermark": stream.watermark,
         "starting": stream.starting,

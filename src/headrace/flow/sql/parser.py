@@ -117,7 +117,7 @@ class _StatementParser:
         query, emit = None, EmitMode.CHANGES
         if self._skip("AS"):
             query, emit, _ = self._query(EmitMode.CHANGES)
-        elif not columns:
+        elif not columns and not any(each.startswith("schema.registry") for each in options):
             raise self._wrong("columns in brackets, or AS SELECT, must follow", self._peek())
         self._done()
         if query is not None and (columns or table):

@@ -6,6 +6,7 @@ from typing import Any
 from headrace.flow.error import FlowError
 from headrace.flow.execution.connector_option import capped
 from headrace.flow.sql.catalog import StreamDefinition
+from headrace.flow.sql.registry_stream import value_options
 
 _KEEP_NULLS = "map('ignoreNullFields', 'false')"
 
@@ -50,6 +51,8 @@ def read_frame(
 def _decoding(stream: StreamDefinition) -> dict[str, str]:
     if not stream.value_columns:
         return {}
+    if stream.registry:
+        return value_options(stream)
     if stream.format == "string":
         return {"valueformat": "string"}
     columns = ", ".join(f"{quoted(name)} {ddl}" for name, ddl in stream.value_columns)
@@ -87,8 +90,11 @@ def to_records(stream: StreamDefinition, rows: Any) -> Any:
         FlowError: the rows have another number of columns, or the format cannot be written.
     """
     columns = stream.value_columns
-    if stream.format == "avro":
-        raise FlowError(f"{stream.name} is of format avro, which is read and not written")
+    if stream.format == "avro" and not stream.registry:
+        raise FlowError(
+            f"{stream.name} is of format avro, which is read and not written without the option"
+            " schema.registry"
+        )
     if len(rows.columns) != len(columns):
         raise FlowError(
             f"the query has {len(rows.columns)} columns ({', '.join(rows.columns)}), but"
@@ -97,10 +103,11 @@ def to_records(stream: StreamDefinition, rows: Any) -> Any:
     named = rows.toDF(*(name for name, _ in columns))
     casts = ", ".join(f"CAST({quoted(name)} AS {ddl}) AS {quoted(name)}" for name, ddl in columns)
     value = {
+        "struct": f"struct({casts})",
         "json": f"to_json(struct({casts}), {_KEEP_NULLS})",
         "csv": f"to_csv(struct({casts}))",
         "string": f"CAST({quoted(columns[0][0])} AS STRING)",
-    }[stream.format]
+    }["struct" if stream.registry else stream.format]
     record = [f"{value} AS value"]
     if stream.key is not None:
         record.append(f"CAST({quoted(stream.key)} AS STRING) AS key")

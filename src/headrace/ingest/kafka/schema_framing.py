@@ -114,7 +114,7 @@ class SchemaFraming:
             schema = SchemaText(SchemaType.AVRO, found)
             try:
                 if self._register:
-                    number = self._serializer.registered(subject, schema).id
+                    number = self._serializer.register(subject, schema).id
                 else:
                     number = self._registry.lookup(subject, schema).id
             except HeadraceError as error:

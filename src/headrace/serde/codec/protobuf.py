@@ -60,6 +60,13 @@ class ProtobufCodec(Codec):
             ) from error
         return data
 
+    def message_class(self, name: str) -> Any:
+        """Return the class of a message by its full name; None if the schema has none."""
+        try:
+            return self._factory.GetMessageClass(self._pool.FindMessageTypeByName(name))
+        except KeyError:
+            return None
+
     def _class(self, indexes: tuple[int, ...]) -> Any:
         found = self._classes.get(indexes)
         if found is None:

@@ -4,7 +4,7 @@ The rules are those of Spark's Kafka connector: `value` is required, `key`, `hea
 `partition` are optional, any other column is ignored.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -26,6 +26,8 @@ _TYPES: Final = {
     "partition": ("int",),
 }
 
+EncodeValue = Callable[[pa.Array], pa.Array]
+
 
 class SinkColumns:
     """Selects the columns of a table that become records.
@@ -33,13 +35,17 @@ class SinkColumns:
     Args:
         schema: Spark's schema of the rows.
         topic: the option `topic`, which takes precedence over the column.
+        encode: makes bytes of the column `value`, which may have any type then.
 
     Raises:
         InvalidArgument: a column is missing or has a wrong type.
     """
 
-    def __init__(self, schema: "StructType", topic: str | None) -> None:
+    def __init__(
+        self, schema: "StructType", topic: str | None, encode: EncodeValue | None = None
+    ) -> None:
         self._topic = topic
+        self._encode = encode
         types = {field.name: field.dataType.simpleString() for field in schema.fields}
         if topic is None and _TOPIC not in types:
             raise InvalidArgument(
@@ -52,7 +58,7 @@ class SinkColumns:
                 + (", ".join(types) or "no columns")
             )
         for name, allowed in _TYPES.items():
-            if name == _TOPIC and topic is not None:
+            if (name == _TOPIC and topic is not None) or (name == _VALUE and encode is not None):
                 continue
             if types.get(name, allowed[0]) not in allowed:
                 raise InvalidArgument(
@@ -67,9 +73,12 @@ class SinkColumns:
 
         Raises:
             InvalidArgument: a row without a topic.
+            Unencodable: a value that does not fit its schema.
         """
         table = pa.table(rows) if isinstance(rows, pa.RecordBatch) else rows
         records = table.select(self._names)
+        if self._encode is not None:
+            records = self._encoded(records, self._encode)
         if self._topic is not None:
             yield self._topic, records
             return
@@ -82,3 +91,8 @@ class SinkColumns:
         for name in names:
             chosen = records if len(names) == 1 else records.filter(pc.equal(topics, name))
             yield name, chosen
+
+    def _encoded(self, records: pa.Table, encode: EncodeValue) -> pa.Table:
+        at = self._names.index(_VALUE)
+        chunks = [encode(each) for each in records.column(_VALUE).chunks]
+        return records.set_column(at, _VALUE, pa.chunked_array(chunks, pa.binary()))

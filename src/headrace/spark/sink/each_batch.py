@@ -60,7 +60,8 @@ def each_batch(
         return name if query_id is None else f"{name}-{query_id}"
 
     def write(rows: Any, batch_id: int) -> None:
-        columns = SinkColumns(finished_schema or rows.schema, sink_options.topic)
+        schema = finished_schema or rows.schema
+        columns = SinkColumns(schema, sink_options.topic, sink_options.value)
 
         def encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             query = task_query_id()

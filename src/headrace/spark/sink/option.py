@@ -8,13 +8,22 @@ Rule 2: a setting that would write rows differently from what the user expects i
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headrace.client.settings import ClientSettings
 from headrace.model.error import ConfigError
 from headrace.model.ids import TOPIC_NAME_MAX_LENGTH, topic_name_problem
+from headrace.serde.registry_client_settings import URL
 from headrace.spark.kafka_option import client_texts
 from headrace.spark.option_text import OptionText, wrong
+from headrace.spark.value.registry.option import (
+    REGISTRY_FORMATS,
+    REGISTRY_OPTIONS,
+    read_registry_format,
+)
+
+if TYPE_CHECKING:
+    from headrace.spark.value.registry.encoder import RegistryEncoder
 
 SINK_OPTIONS: Final = {
     "topic": "Where all rows go; without it the column topic says so, row by row.",
@@ -24,6 +33,15 @@ SINK_OPTIONS: Final = {
     "replayMayDiffer": "Whether the last batch may come again with another number of records, "
     "which is logged then and not written: false.",
     "sinkId": "For a batch write: under which name its batchId is remembered.",
+    "valueFormat": "avro, protobuf or json: the column value, a struct, is encoded with a schema "
+    "of a registry. Without it the column is binary or text and written as it is.",
+    "valueSubject": "Whose latest schema values are written with (default TOPIC-value).",
+    "valueVersion": "Which version of it, instead.",
+    "valueMessage": "Which message of a Protobuf schema (default the first).",
+    "valueSchema": "With valueSchemaRegister: the text of the schema to register.",
+    "valueSchemaRegister": "Whether to register valueSchema, or an Avro schema that follows from "
+    "the columns (default false).",
+    **REGISTRY_OPTIONS,
     "batchId": "For a batch write: a number; a batch of this sinkId that has the same or a lower "
     "one is not written again.",
 }
@@ -80,6 +98,7 @@ class SinkOptions:
     Attributes:
         client: what `ClientSettings.of` takes.
         replay_id: `sinkId` and `batchId` of a batch write that may be repeated.
+        value: encodes the column value with a schema; None leaves it as it is.
         replay_may_differ: a replay of the last batch may have another number of records.
     """
 
@@ -93,6 +112,7 @@ class SinkOptions:
     codec: str
     batch_bytes: int
     transaction_timeout_ms: int
+    value: "RegistryEncoder | None" = None
 
     @property
     def settings(self) -> ClientSettings:
@@ -136,7 +156,34 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
         codec=_codec(producer.get("compression.type")),
         batch_bytes=_BATCH_BYTES,
         transaction_timeout_ms=_timeout_ms(producer),
+        value=_value(texts, topic),
     )
+
+
+def _value(texts: OptionText, topic: str | None) -> "RegistryEncoder | None":
+    name = texts.get("valueFormat")
+    if name is None:
+        for each in ("valueSchema", "valueSchemaRegister"):
+            if each in texts:
+                raise ConfigError(f"option {each} needs valueFormat: set it to avro")
+        read_registry_format(texts, "value", "raw", topic)
+        return None
+    name = texts.choice("valueFormat", "avro", REGISTRY_FORMATS)
+    found = read_registry_format(texts, "value", name, topic)
+    if found is None:
+        raise ConfigError(
+            f"valueFormat {name} needs the option {URL}, as in {URL}=http://127.0.0.1:8081"
+        )
+    register, schema = texts.boolean("valueSchemaRegister", False), texts.get("valueSchema")
+    if schema is not None and not register:
+        raise ConfigError("option valueSchema is registered only with valueSchemaRegister=true")
+    if register and schema is None and name != "avro":
+        raise ConfigError(f"valueSchemaRegister with {name} needs the option valueSchema, a text")
+    if register and found.version is not None:
+        raise ConfigError("valueVersion and valueSchemaRegister exclude each other")
+    from headrace.spark.value.registry.encoder import RegistryEncoder
+
+    return RegistryEncoder(found, register, schema)
 
 
 def _replay_id(

@@ -49,7 +49,7 @@ class StreamSink(AcknowledgingInput, DataSourceStreamArrowWriter):
         self, options: Mapping[str, str], schema: "StructType", overwrite: bool = False
     ) -> None:
         self._options = read_sink_options(options, streaming=True)
-        self._columns = SinkColumns(schema, self._options.topic)
+        self._columns = SinkColumns(schema, self._options.topic, self._options.value)
         # Spark plans every micro-batch, and commits it, in processes that it keeps.
         freeze_modules()
 
@@ -107,7 +107,7 @@ class BatchSink(AcknowledgingInput, DataSourceArrowWriter):
                 "first if that is meant"
             )
         self._options = read_sink_options(options, streaming=False)
-        self._columns = SinkColumns(schema, self._options.topic)
+        self._columns = SinkColumns(schema, self._options.topic, self._options.value)
         self._staging_topic = f"{self._options.prefix}-{uuid4()}"
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:

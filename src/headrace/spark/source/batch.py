@@ -23,6 +23,7 @@ class BatchSource(AcknowledgingInput, DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         options.check_batch()
+        options = options.pinned(schema)
         self._options = options
         self._schema = schema
         SourceTask(options, schema).check()

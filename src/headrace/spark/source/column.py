@@ -35,18 +35,18 @@ class SourceColumns:
 
     Args:
         schema: Spark's schema of the read, in Arrow.
-        decode_value: decodes the column of values, unless it stays bytes.
+        decoders: by column, keys or values, unless it stays bytes.
     """
 
     def __init__(
         self,
         schema: pa.Schema,
         partition: TopicPartition,
-        decode_value: ValueDecoder | None = None,
+        decoders: Mapping[str, ValueDecoder] | None = None,
     ) -> None:
         self._schema = schema
         self._partition = partition
-        self._decode_value = decode_value
+        self._decoders = decoders or {}
         self._constants: dict[str, pa.Array] = {}
 
     def decoded_names(self) -> list[str]:
@@ -70,8 +70,8 @@ class SourceColumns:
             return _microseconds(column, field.type)
         if name == "headers":
             return _headers(column, field.type)
-        if name == "value" and self._decode_value is not None:
-            return self._decode_value(column)
+        if name in self._decoders:
+            return self._decoders[name](column)
         return column if column.type == field.type else pc.cast(column, field.type)
 
     def _constant(self, field: pa.Field, rows: int) -> pa.Array:

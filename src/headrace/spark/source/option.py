@@ -4,18 +4,23 @@ One default differs: `kafka.isolation.level` is `read_committed`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 from headrace.audit.record import DEFAULT_BUCKET_MS
 from headrace.audit.record import TOPIC as AUDIT_TOPIC
 from headrace.audit.target import AuditTarget
 from headrace.model.error import ConfigError
+from headrace.model.ids import topic_name_problem
 from headrace.spark.kafka_option import client_texts
-from headrace.spark.option_text import OptionText
+from headrace.spark.option_text import OptionText, wrong
 from headrace.spark.source.offset_limit import OffsetLimit, check_batch, read_limit
 from headrace.spark.source.topic_choice import TopicChoice, read_choice
-from headrace.spark.value.format import VALUE_FORMATS, VALUE_MODES, ValueFormat
+from headrace.spark.value.format import KEY_FORMATS, VALUE_FORMATS, VALUE_MODES, ValueFormat
+from headrace.spark.value.registry.option import REGISTRY_OPTIONS, read_registry_format
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 SOURCE_OPTIONS: Final[Mapping[str, str]] = {
     "subscribe": "Topics to read, with commas between.",
@@ -45,17 +50,30 @@ SOURCE_OPTIONS: Final[Mapping[str, str]] = {
     "(default `120000`).",
     "fetchOffset.numRetries": "How often to ask again for ends that went backwards (default `3`).",
     "fetchOffset.retryIntervalMs": "How long to wait before that (default `10`).",
-    "valueFormat": "How values are decoded: `raw` (default), `string`, `json`, `csv`, `avro`.",
+    "valueFormat": "How values are decoded: `raw` (default), `string`, `json`, `csv`, `avro`, "
+    "`protobuf`. With `schema.registry.url`, `avro`, `protobuf` and `json` values name their "
+    "schema.",
     "valueSchema": "What json, csv or avro values hold: columns as in `page STRING, ms INT`, a "
     "Spark schema in JSON, or for avro an Avro schema.",
     "valueMode": "What becomes of values that cannot be decoded: `PERMISSIVE` (default) makes them "
     "null, `FAILFAST` fails.",
+    "valueSubject": "Whose schema values are resolved to (default `TOPIC-value`).",
+    "valueVersion": "Which version of it (default the latest when `load()` is called).",
+    "valueMessage": "Which message of a Protobuf schema (default the first).",
+    "keyFormat": "How keys are decoded: `raw` (default), `string`, and with "
+    "`schema.registry.url` `avro`, `protobuf` or `json`.",
+    "keySubject": "Whose schema keys are resolved to (default `TOPIC-key`).",
+    "keyVersion": "Which version of it.",
+    "keyMessage": "Which message of it.",
+    "deadLetterTopic": "Where records go whose value cannot be decoded, instead of becoming rows.",
+    **REGISTRY_OPTIONS,
     "audit.tier": "Count what is read for the audit, as this tier.",
     "audit.bucketMs": "Length of the audit's buckets (default `600000`).",
     "audit.topic": "Where the counts go (default `headrace.audit`).",
 }
 """Every option of the source, as `docs/spark.md` lists them."""
 
+RAW: Final = ValueFormat.of("raw", None, "PERMISSIVE")
 _DEFAULT_PREFIX: Final = "spark-kafka-source"
 _DEFAULT_DELAY_MS: Final = 15 * 60_000
 _DEFAULT_POLL_MS: Final = 120_000
@@ -84,6 +102,7 @@ class SourceOptions:
     Attributes:
         client: what `ClientSettings.of` takes.
         group: where a stream commits its progress, or None.
+        dead_letter_topic: where records go whose value cannot be decoded.
         audit: the tier and the topic to which tasks report how many records they read.
     """
 
@@ -104,6 +123,8 @@ class SourceOptions:
     fetch_retries: int
     fetch_retry_ms: int
     value_format: ValueFormat
+    key_format: ValueFormat = RAW
+    dead_letter_topic: str | None = None
     audit: AuditTarget | None = None
 
     @classmethod
@@ -140,7 +161,9 @@ class SourceOptions:
             group=_group(texts, kafka, choice),
             fetch_retries=_or(texts.number("fetchOffset.numRetries", 0, _INT_MAX), 3),
             fetch_retry_ms=_or(texts.number("fetchOffset.retryIntervalMs", 0, _INT_MAX), 10),
-            value_format=_value_format(texts),
+            value_format=_value_format(texts, choice),
+            key_format=_key_format(texts, choice),
+            dead_letter_topic=_dead_letter_topic(texts),
             audit=_audit(texts),
         )
         if found.max_offsets is not None and (found.min_offsets or 0) > found.max_offsets:
@@ -149,6 +172,24 @@ class SourceOptions:
                 f"maxOffsetsPerTrigger ({found.max_offsets})"
             )
         return found
+
+    def pinned(self, schema: "StructType") -> "SourceOptions":
+        """Return the options with the schemas that the columns of a read were made of.
+
+        The latest version of a subject may change between `load()` and a task, and must not
+        between two tasks.
+
+        Raises:
+            ConfigError: a subject has no schema.
+            RegistryUnreachable: no registry answers.
+        """
+        from headrace.spark.source.schema import pinned_format
+
+        return replace(
+            self,
+            value_format=pinned_format(self.value_format, schema, "value"),
+            key_format=pinned_format(self.key_format, schema, "key"),
+        )
 
     def check_batch(self) -> None:
         """Check the limits of a batch.
@@ -202,12 +243,37 @@ def _group(texts: OptionText, kafka: Mapping[str, str], choice: TopicChoice) -> 
     return f"{prefix}-{choice.text}"[:_LONGEST_GROUP]
 
 
-def _value_format(texts: OptionText) -> ValueFormat:
+def _value_format(texts: OptionText, choice: TopicChoice) -> ValueFormat:
+    name = texts.choice("valueFormat", "raw", VALUE_FORMATS)
     return ValueFormat.of(
-        texts.choice("valueFormat", "raw", VALUE_FORMATS),
+        name,
         texts.get("valueSchema"),
         texts.choice("valueMode", "PERMISSIVE", VALUE_MODES),
+        read_registry_format(texts, "value", name, _one_topic(choice)),
     )
+
+
+def _key_format(texts: OptionText, choice: TopicChoice) -> ValueFormat:
+    name = texts.choice("keyFormat", "raw", KEY_FORMATS)
+    mode = texts.choice("valueMode", "PERMISSIVE", VALUE_MODES)
+    return ValueFormat.of(
+        name, None, mode, read_registry_format(texts, "key", name, _one_topic(choice))
+    )
+
+
+def _one_topic(choice: TopicChoice) -> str | None:
+    """Return the topic of a read that has just one."""
+    topics = {each.topic for each in choice.assigned or ()} or set(choice.topics or ())
+    return topics.pop() if len(topics) == 1 else None
+
+
+def _dead_letter_topic(texts: OptionText) -> str | None:
+    topic = texts.get("deadLetterTopic")
+    if topic is not None and (problem := topic_name_problem(topic)):
+        raise wrong("deadLetterTopic", topic, problem)
+    if topic is not None and texts.choice("valueFormat", "raw", VALUE_FORMATS) == "raw":
+        raise ConfigError("option deadLetterTopic needs a valueFormat that decodes values")
+    return topic
 
 
 def _audit(texts: OptionText) -> AuditTarget | None:

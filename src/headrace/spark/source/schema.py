@@ -1,9 +1,26 @@
 """The schema of the source: the connector's columns and types."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
 from headrace.model.error import ConfigError
+from headrace.spark.value.format import ValueFormat
+
+SCHEMA_ID: Final = "headrace.schema.id"
+"""Metadata of a column: the id of the schema that its type was made of."""
 
 _FIXED: Final[Mapping[str, str]] = {
     "key": "BINARY",
@@ -17,15 +34,64 @@ _FIXED: Final[Mapping[str, str]] = {
 }
 
 
-def source_ddl(*, headers: bool, value: str) -> str:
-    """Return the schema of the source as Spark's DDL, with `value` as the type of that column.
+def source_ddl(*, headers: bool, value: str, key: str = "BINARY") -> str:
+    """Return the schema of the source as Spark's DDL, with the types of two columns.
 
     The time is TIMESTAMP_LTZ: the meaning of TIMESTAMP depends on spark.sql.timestampType.
     """
-    types = {**_FIXED, "value": value}
+    types = {**_FIXED, "key": key, "value": value}
     if not headers:
         del types["headers"]
     return ", ".join(f"`{name}` {kind}" for name, kind in types.items())
+
+
+def source_type(*, headers: bool, key: ValueFormat, value: ValueFormat) -> StructType:
+    """Return the schema of a source whose keys or values have theirs in a registry.
+
+    The column's metadata has the id of the schema, so that every task of the read has the same.
+
+    Raises:
+        ConfigError: a subject has no schema, or one that Spark has no type for.
+        RegistryUnreachable: no registry answers.
+    """
+    header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+    fields = [
+        _registry_field("key", key),
+        _registry_field("value", value),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+    return StructType([*fields, StructField("headers", ArrayType(header))] if headers else fields)
+
+
+def _registry_field(name: str, value_format: ValueFormat) -> StructField:
+    options = value_format.registry
+    if options is None:
+        kind: DataType = StringType() if value_format.name == "string" else BinaryType()
+        return StructField(name, kind)
+    from headrace.spark.value.registry.client import reader_schema
+    from headrace.spark.value.registry.column import spark_type
+
+    schema = reader_schema(options)
+    kind = spark_type(schema, options.message)
+    return StructField(name, kind, metadata={SCHEMA_ID: schema.id})
+
+
+def pinned_format(value_format: ValueFormat, schema: StructType, name: str) -> ValueFormat:
+    """Return a format with the schema that a column was made of, the latest one if a user gives
+    the type."""
+    options = value_format.registry
+    if options is None or name not in schema.names:
+        return value_format
+    schema_id = schema[name].metadata.get(SCHEMA_ID)
+    if schema_id is None:
+        from headrace.spark.value.registry.client import reader_schema
+
+        schema_id = reader_schema(options).id
+    return replace(value_format, registry=options.pinned(int(schema_id)))
 
 
 def check_columns(names: Sequence[str], *, headers: bool) -> None:

@@ -40,6 +40,7 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         options.check_stream()
+        options = options.pinned(schema)
         self._options = options
         self._task = SourceTask(options, schema)
         self._task.check()

@@ -19,13 +19,15 @@ from headrace.client.error import BrokerError, ClientError, PositionOutOfRange
 from headrace.client.read.read_range import ReadRange
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
-from headrace.spark.source.column import SourceColumns
+from headrace.spark.source.column import SourceColumns, ValueDecoder
 from headrace.spark.source.data_loss import report_loss
+from headrace.spark.source.dead_letter import NEEDED, DeadLetters
 from headrace.spark.source.filter import TimeTest, keep_rows
 from headrace.spark.source.offset_range import OffsetRange
 from headrace.spark.source.option import SourceOptions
 from headrace.spark.source.schema import check_columns
 from headrace.spark.value.decoder import value_decoder
+from headrace.spark.value.format import ValueFormat
 from headrace.spark.worker_memory import freeze_modules
 from headrace.wire.error_code import ErrorCode
 
@@ -84,15 +86,35 @@ class SourceTask:
         """
         columns = self._columns(range_.partition)
         tally = self._tally(range_, begins=begins)
-        for decoded in self._decoded(range_, columns.decoded_names()):
-            kept = keep_rows(decoded, self.times, "timestamp")
-            if kept.num_rows:
-                if tally is not None:
-                    tally.count(np.from_dlpack(kept.column("timestamp").cast(pa.int64())))
-                yield columns.batch(kept)
+        letters = self._dead_letters(range_.partition)
+        try:
+            for decoded in self._decoded(range_, columns.decoded_names()):
+                kept = keep_rows(decoded, self.times, "timestamp")
+                if kept.num_rows:
+                    if tally is not None:
+                        tally.count(np.from_dlpack(kept.column("timestamp").cast(pa.int64())))
+                    rows = columns.batch(kept)
+                    yield rows if letters is None else letters.sort_out(kept, rows)
+            if letters is not None:
+                letters.finish()
+        except BaseException:
+            if letters is not None:
+                letters.abandon()
+            raise
         if tally is not None:
             tally.write(ClientSettings.of(self.options.client))
         freeze_modules()
+
+    def _dead_letters(self, partition: TopicPartition) -> DeadLetters | None:
+        topic = self.options.dead_letter_topic
+        if topic is None or "value" not in self.schema.names:
+            return None
+        strict = replace(self.options.value_format, fail_fast=True)
+        kind = to_arrow_schema(self.schema, timezone="UTC").field("value").type
+        explain = _decoder(strict, kind)
+        assert explain is not None
+        settings = ClientSettings.of(self.options.client)
+        return DeadLetters(topic, settings, partition, explain)
 
     def _tally(self, range_: OffsetRange, *, begins: bool) -> "RangeTally | None":
         audit = self.options.audit
@@ -109,15 +131,21 @@ class SourceTask:
     def _columns(self, partition: TopicPartition) -> SourceColumns:
         check_columns(self.schema.names, headers=self.options.include_headers)
         schema = to_arrow_schema(self.schema, timezone="UTC")
-        decode_value = None
-        if "value" in schema.names:
-            decode_value = value_decoder(self.options.value_format, schema.field("value").type)
-        return SourceColumns(schema, partition, decode_value)
+        formats = {"key": self.options.key_format, "value": self.options.value_format}
+        decoders = {
+            name: decoder
+            for name, each in formats.items()
+            if name in schema.names
+            and (decoder := _decoder(each, schema.field(name).type)) is not None
+        }
+        return SourceColumns(schema, partition, decoders)
 
     def _decoded(self, range_: OffsetRange, names: list[str]) -> Iterator[pa.RecordBatch]:
         """Yield the existing records of the range. Report and skip offsets that are gone."""
         if (self.times or self.options.audit is not None) and "timestamp" not in names:
             names = [*names, "timestamp"]
+        if self.options.dead_letter_topic is not None:
+            names = [*names, *(each for each in NEEDED if each not in names)]
         left = range_
         while left.size > 0:
             try:
@@ -178,3 +206,17 @@ class SourceTask:
 
     def _report_loss(self, what: str) -> None:
         report_loss(what, fail=self.options.fail_on_data_loss)
+
+
+def _decoder(value_format: ValueFormat, kind: pa.DataType) -> ValueDecoder | None:
+    """Return what decodes a column of keys or values; None when they stay bytes.
+
+    Raises:
+        ConfigError: the format has no such type.
+    """
+    if value_format.registry is None:
+        return value_decoder(value_format, kind)
+    # Imported here: few reads have a registry, and every worker loads this file.
+    from headrace.spark.value.registry.decoder import RegistryDecoding
+
+    return RegistryDecoding(value_format.registry, kind, fail_fast=value_format.fail_fast)

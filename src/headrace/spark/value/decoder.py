@@ -9,7 +9,7 @@ Rule 3: a null value, a tombstone, is null in every mode.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NoReturn
 
 import pyarrow as pa
 
@@ -30,6 +30,8 @@ def value_decoder(
 ) -> Callable[[pa.Array], pa.Array] | None:
     """Return a function that decodes a column of bytes; None when values stay bytes.
 
+    Values that name their schemas are for `RegistryDecoding`.
+
     Raises:
         ConfigError: the format has no such type.
     """
@@ -37,7 +39,8 @@ def value_decoder(
         return None
     if value_format.name in ("json", "csv"):
         _check_type(value_format.name, kind)
-    return _Decoding(_column_decoder(value_format), kind, value_format)
+    decode = _column_decoder(value_format)
+    return ColumnDecoding(decode, kind, value_format.name, fail_fast=value_format.fail_fast)
 
 
 def _column_decoder(value_format: ValueFormat) -> ColumnDecoder:
@@ -57,13 +60,21 @@ def _column_decoder(value_format: ValueFormat) -> ColumnDecoder:
     return AvroDecoder(value_format.schema, bad_as_null=not value_format.fail_fast)
 
 
-class _Decoding:
-    """Decodes columns and handles nulls and bad values."""
+class ColumnDecoding:
+    """Decodes columns and handles nulls and bad values.
 
-    def __init__(self, decode: ColumnDecoder, kind: pa.DataType, value_format: ValueFormat) -> None:
+    Args:
+        name: of the format, for errors.
+        fail_fast: whether a bad value fails the read.
+    """
+
+    def __init__(
+        self, decode: ColumnDecoder, kind: pa.DataType, name: str, *, fail_fast: bool
+    ) -> None:
         self._decode = decode
         self._kind = kind
-        self._format = value_format
+        self._name = name
+        self._fail_fast = fail_fast
 
     def __call__(self, values: pa.Array) -> pa.Array:
         if values.null_count == 0:
@@ -88,13 +99,18 @@ class _Decoding:
         return pa.concat_arrays(halves)
 
     def _bad(self, values: pa.Array, error: Undecodable) -> pa.Array:
-        if self._format.fail_fast:
-            shown = bytes(values[0].as_py()[:_SHOWN_BYTES])
-            raise BadValue(
-                f"the value {shown!r} is no {self._format.name} of the type {self._kind}: {error}; "
-                "to read such values as null, set the option valueMode to PERMISSIVE"
-            ) from error
+        if self._fail_fast:
+            self.refuse(values, self._name, self._kind, error)
         return pa.nulls(1, self._kind)
+
+    @staticmethod
+    def refuse(values: pa.Array, name: str, kind: pa.DataType, error: Undecodable) -> NoReturn:
+        """Raise the error for the first of some bad values."""
+        shown = bytes(values[0].as_py()[:_SHOWN_BYTES])
+        raise BadValue(
+            f"the value {shown!r} is no {name} of the type {kind}: {error}; "
+            "to read such values as null, set the option valueMode to PERMISSIVE"
+        ) from error
 
 
 def _decode_strings(values: pa.Array, kind: pa.DataType) -> pa.Array:

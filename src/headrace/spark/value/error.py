@@ -1,11 +1,8 @@
 """Why a value could not be decoded."""
 
 from headrace.model.error import HeadraceError
+from headrace.serde.error import Undecodable as Undecodable  # raised by decoders of columns
 
 
 class BadValue(HeadraceError):
     """A value that is not what valueFormat and valueSchema say, with valueMode FAILFAST."""
-
-
-class Undecodable(Exception):
-    """Raised by the decoder of a column: at least one of its values cannot be decoded."""

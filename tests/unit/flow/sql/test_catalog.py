@@ -1,5 +1,6 @@
 """Declarations of streams, and their mistakes."""
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from headrace.flow.error import FlowError
 from headrace.flow.sql.catalog import Catalog, StreamDefinition, stream_of
 from headrace.flow.sql.error import SqlError
 from headrace.flow.sql.parser import parse
+from headrace.flow.sql.registry_stream import value_options
 from headrace.flow.sql.statement import CreateStatement
 
 
@@ -62,6 +64,23 @@ def test_a_topic_has_the_name_of_its_stream_by_default() -> None:
         ("CREATE STREAM v (a INT) WITH (format = 'string')", "one column of type STR", "'string'"),
         ("CREATE STREAM v (a INT) WITH (format = 'avro')", "needs the option schema", "CREATE"),
         ("CREATE TABLE v (a INT)", "a table needs WITH", "CREATE"),
+        ("CREATE STREAM v WITH (format = 'protobuf', schema.registry = 'x')", "is no URL", "'x'"),
+        (
+            "CREATE STREAM v WITH (format = 'csv', schema.registry = 'http://r')",
+            "the format is one of avro, protobuf, json",
+            "'csv'",
+        ),
+        (
+            "CREATE STREAM v (a INT) WITH (format = 'protobuf')",
+            "needs the option schema.registry",
+            "'protobuf'",
+        ),
+        ("CREATE STREAM v (a INT) WITH (subject = 's')", "needs the option schema.registry", "'s'"),
+        (
+            "CREATE STREAM v (a INT) WITH (schema.registry.ulr = 'http://r')",
+            "did you mean schema.registry.url",
+            "'http://r'",
+        ),
     ],
 )
 def test_a_wrong_declaration_is_shown_in_its_line(script: str, why: str, place: str) -> None:
@@ -69,6 +88,25 @@ def test_a_wrong_declaration_is_shown_in_its_line(script: str, why: str, place: 
         declared(script)
 
     assert raised.value.column == script.index(place) + 1
+
+
+def test_a_stream_with_a_registry_may_leave_its_columns_to_it(tmp_path: Path) -> None:
+    stream = declared(
+        "CREATE STREAM v WITH (format = 'avro', schema.registry = 'http://me:hidden@r',"
+        " subject = 's')"
+    )
+    catalog = Catalog(tmp_path / "streams.json")
+    catalog.put(stream)
+
+    assert stream.columns == ()
+    assert stream.registry == (("schema.registry.url", "http://me:hidden@r"),)
+    assert "hidden" not in repr(stream)
+    assert value_options(stream) == {
+        "valueformat": "avro",
+        "valuesubject": "s",
+        "schema.registry.url": "http://me:hidden@r",
+    }
+    assert list(Catalog(tmp_path / "streams.json")) == [stream]
 
 
 def test_names_are_found_in_any_case_and_the_nearest_is_suggested() -> None:
@@ -89,6 +127,19 @@ def test_a_catalog_with_a_file_survives_a_restart(tmp_path: Path) -> None:
     catalog.drop("GONE")
 
     assert list(Catalog(path)) == [stream]
+
+
+def test_only_its_owner_reads_a_catalog_with_passwords(tmp_path: Path) -> None:
+    path = tmp_path / "streams.json"
+    for each in (path, tmp_path / "streams.json.part"):
+        each.write_text("[]")
+        each.chmod(0o644)
+
+    Catalog(path).put(declared("CREATE STREAM v (a INT) WITH (kafka.sasl.password = 'hidden')"))
+
+    assert "hidden" in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["streams.json"]
 
 
 def test_a_file_that_is_no_catalog_is_reported(tmp_path: Path) -> None:

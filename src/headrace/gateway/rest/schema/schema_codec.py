@@ -157,7 +157,7 @@ class SchemaCodec:
         if named.text is not None:
             assert named.type is not None
             text = SchemaText(named.type, named.text)
-            return self._serializer.registered(self._subject(topic, named, text, key=key), text)
+            return self._serializer.register(self._subject(topic, named, text, key=key), text)
         if named.id is not None:
             return self._registry.schema(named.id, named.subject)
         subject = named.subject or SubjectNameStrategy.TOPIC_NAME.subject(topic, key=key)
