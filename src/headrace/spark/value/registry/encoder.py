@@ -58,7 +58,7 @@ class RegistryEncoder:
         text = self.schema or avro_text(kind, options.subject)
         serializer = registry_access(options.registry).serializer
         try:
-            return serializer.registered(options.subject, SchemaText(options.type, text))
+            return serializer.register(options.subject, SchemaText(options.type, text))
         except RegistryError as error:
             raise ConfigError(
                 f"the schema registry refuses the schema of these rows for {options.subject}: "

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.serde.codec.schema_codec import codec_of
+from headrace.serde.codec.codec_factory import codec_of
 from headrace.serde.error import Undecodable, Unencodable
 from headrace.serde.registered_schema import RegisteredSchema
 from headrace.spark.value.json import decode_json
