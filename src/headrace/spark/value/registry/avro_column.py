@@ -1,12 +1,15 @@
-"""Columns of Avro values, row by row with fastavro."""
+"""Columns of Avro values: whole columns at once, or row by row where that cannot be."""
 
 import io
 import json
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
+from headrace.model.error import InvalidArgument
 from headrace.schema.avro.parsed import AvroSchema
+from headrace.serde.avro.reader import AvroColumnReader
 from headrace.serde.codec.avro_bound import AvroBound
 from headrace.serde.codec.avro_size import has_items_without_bytes
 from headrace.serde.error import Undecodable, Unencodable
@@ -17,6 +20,38 @@ from headrace.spark.value.registry.plain_row import plain_rows
 
 class AvroReader:
     """Reads values of one writer's schema and resolves them to the reader's.
+
+    Whole columns are read by a compiled program. A schema that has none, because one of its types
+    holds itself, or a type that becomes another one in Spark, is read row by row.
+    """
+
+    def __init__(self, writer: RegisteredSchema, reader: RegisteredSchema) -> None:
+        assert isinstance(writer.parsed, AvroSchema)
+        assert isinstance(reader.parsed, AvroSchema)
+        self._writer, self._reader = writer, reader
+        self._columns: AvroColumnReader | None = None
+        self._rows: AvroRowReader | None = None
+        with suppress(InvalidArgument):
+            self._columns = AvroColumnReader(writer.parsed, reader.parsed)
+
+    def __call__(self, payloads: pa.Array, kind: pa.DataType) -> pa.Array:
+        if self._columns is not None:
+            column = self._columns.read(payloads)
+            if len(column.bad_rows):
+                raise Undecodable(column.problem(int(column.bad_rows[0])))
+            try:
+                return column.values.cast(kind)
+            except pa.ArrowInvalid as error:  # milliseconds that Spark's microseconds cannot hold
+                raise Undecodable(str(error)) from error
+            except pa.ArrowNotImplementedError:
+                self._columns = None
+        if self._rows is None:
+            self._rows = AvroRowReader(self._writer, self._reader)
+        return self._rows(payloads, kind)
+
+
+class AvroRowReader:
+    """Reads values one by one with fastavro.
 
     A value that would overflow the stack of fastavro, or fill the memory, is a bad value: the
     writer's schema may be recursive where the reader's is not.
