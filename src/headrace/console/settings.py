@@ -1,11 +1,9 @@
 """The settings of a console."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
 from headrace.audit.record import TOPIC as AUDIT_TOPIC
 from headrace.client.address import Address
@@ -14,6 +12,9 @@ from headrace.console.access.user import Users
 from headrace.console.change_log import TOPIC as CHANGES_TOPIC
 from headrace.console.message.mask import Masks
 from headrace.model.error import ConfigError
+from headrace.schema.parse import parse
+from headrace.schema.schema import SchemaText, SchemaType
+from headrace.serde.codec.avro import AvroCodec
 from headrace.serde.registry_client_settings import RegistryClientSettings
 
 DEFAULT_LISTEN = Address("127.0.0.1", 8080)
@@ -26,7 +27,7 @@ class ConsoleSettings:
     Attributes:
         listen: port 0 lets the kernel choose.
         users: None gives every request all rights, and allows loopback addresses only.
-        schemas: parsed Avro schemas of values, by topic.
+        schemas: what reads the Avro values of a topic that do not carry their schema, by topic.
         registry: where the schemas are that values name; None without one.
         agents, flows: the URLs of their metrics, by name.
     """
@@ -36,7 +37,7 @@ class ConsoleSettings:
     read_only: bool = False
     users: Users | None = None
     masks: Masks = field(default_factory=Masks)
-    schemas: Mapping[str, Any] = field(default_factory=dict)
+    schemas: Mapping[str, AvroCodec] = field(default_factory=dict)
     registry: RegistryClientSettings | None = None
     agents: Mapping[str, str] = field(default_factory=dict)
     flows: Mapping[str, str] = field(default_factory=dict)
@@ -66,11 +67,11 @@ class ConsoleSettings:
             return False
 
 
-def read_schemas(pairs: Sequence[str]) -> dict[str, Any]:
+def read_schemas(pairs: Sequence[str]) -> dict[str, AvroCodec]:
     """Parse the Avro schemas of `TOPIC=FILE` pairs.
 
     Raises:
-        ConfigError: a file cannot be read, or holds no schema.
+        ConfigError: a file cannot be read, or holds no schema; or fastavro is not installed.
     """
     schemas = {}
     for pair in pairs:
@@ -78,12 +79,11 @@ def read_schemas(pairs: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise ConfigError(f"--avro-schema {pair} has no file: write it as TOPIC=FILE")
         try:
-            from fastavro import parse_schema
-
-            schemas[topic] = parse_schema(json.loads(Path(name).read_text()))
-        except ImportError as error:
-            raise ConfigError("Avro needs fastavro: pip install 'headrace[ingest]'") from error
-        except Exception as error:  # fastavro raises any exception on hostile input
+            text = SchemaText(SchemaType.AVRO, Path(name).read_text())
+            schemas[topic] = AvroCodec(parse(text))
+        except ConfigError:
+            raise
+        except Exception as error:  # fastavro raises any exception on a schema that it cannot use
             raise ConfigError(f"{name} holds no Avro schema: {error}") from error
     return schemas
 

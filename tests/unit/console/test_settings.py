@@ -1,5 +1,6 @@
 """The settings of a console, and the command that starts one."""
 
+import json
 import socket
 from pathlib import Path
 
@@ -8,10 +9,14 @@ import pytest
 from headrace.client.address import Address
 from headrace.client.settings import ClientSettings
 from headrace.console.access.user import Users, hash_password
+from headrace.console.message.mask import Masks
+from headrace.console.message.payload_renderer import PayloadRenderer
 from headrace.console.server import ConsoleServer
 from headrace.console.settings import ConsoleSettings, read_schemas, read_urls
 from headrace.model.error import ConfigError
 from testkit.process.command_line import run_headrace
+
+NODE = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
 
 
 def settings(host: str, users: Users | None = None) -> ConsoleSettings:
@@ -64,3 +69,28 @@ def test_a_file_without_a_schema_is_refused(tmp_path: Path) -> None:
     path.write_text('{"type": "nonsense"}')
     with pytest.raises(ConfigError, match="no Avro schema"):
         read_schemas([f"clicks={path}"])
+
+
+def read_one(folder: Path, schema: object) -> PayloadRenderer:
+    path = folder / "schema.avsc"
+    path.write_text(json.dumps(schema))
+    return PayloadRenderer(Masks().of("clicks"), read_schemas([f"clicks={path}"])["clicks"])
+
+
+def test_a_value_of_the_topics_schema_is_opened(tmp_path: Path) -> None:
+    shown = read_one(tmp_path, NODE).show(b"\x02\x00")
+    assert (shown.kind, json.loads(shown.text)) == ("avro", {"next": {"next": None}})
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (NODE, b"\x02" * 50_000 + b"\x00"),
+        # A billion nulls.
+        ({"type": "array", "items": "null"}, b"\x80\xa8\xd6\xb9\x07\x00"),
+    ],
+)
+def test_a_value_that_would_end_the_process_is_shown_as_bytes(
+    tmp_path: Path, schema: object, value: bytes
+) -> None:
+    assert read_one(tmp_path, schema).show(value).kind == "hex"

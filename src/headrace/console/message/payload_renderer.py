@@ -18,6 +18,7 @@ from headrace.console.message.schema_lookup import (
     SchemaLookup,
 )
 from headrace.model.error import HeadraceError, InvalidArgument
+from headrace.serde.codec.avro import AvroCodec
 from headrace.serde.codec.avro_bound import AvroBound
 from headrace.serde.wire_format import Framing, Headers, framing_of
 
@@ -98,7 +99,7 @@ class PayloadRenderer:
 
     Args:
         mask: what to hide.
-        schema: the parsed schema of Avro values that do not carry their own.
+        schema: reads Avro values that do not carry their own schema.
         lookup: finds the schemas that keys and values name; None without a registry.
         topic: its subjects are shown first where several have a schema.
     """
@@ -106,7 +107,7 @@ class PayloadRenderer:
     def __init__(
         self,
         mask: Mask,
-        schema: Any = None,
+        schema: AvroCodec | None = None,
         lookup: SchemaLookup | None = None,
         topic: str = "",
     ) -> None:
@@ -275,11 +276,8 @@ class PayloadRenderer:
                     return None
                 return list(islice(file, _MOST_AVRO_RECORDS))
             if self._schema is not None:
-                from fastavro import schemaless_reader
-
                 framing = framing_of(data)
-                body = data if framing is None else data[framing.payload_at :]
-                return schemaless_reader(io.BytesIO(body), self._schema, None)
+                return self._schema.decode(data if framing is None else data[framing.payload_at :])
         except Exception:  # noqa: BLE001  # fastavro raises any exception on hostile input
             return None
         return None

@@ -2,6 +2,7 @@
 
 import io
 import json
+from typing import Any
 
 import fastavro
 import pytest
@@ -11,14 +12,19 @@ from hypothesis import strategies as st
 from headrace.console.message.mask import HIDDEN, Masks
 from headrace.console.message.payload_renderer import PayloadRenderer, View
 from headrace.model.error import InvalidArgument
+from headrace.schema.parse import parse
+from headrace.schema.schema import SchemaText, SchemaType
+from headrace.serde.codec.avro import AvroCodec
 
-SCHEMA = fastavro.parse_schema(
-    {"type": "record", "name": "View", "fields": [{"name": "page", "type": "string"}]}
-)
+SCHEMA = {"type": "record", "name": "View", "fields": [{"name": "page", "type": "string"}]}
+NODE = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
 
 
-def renderer(*masks: str, schema: object = None) -> PayloadRenderer:
-    return PayloadRenderer(Masks(masks).of("clicks"), schema)
+def renderer(*masks: str, schema: Any = None) -> PayloadRenderer:
+    codec = None
+    if schema is not None:
+        codec = AvroCodec(parse(SchemaText(SchemaType.AVRO, json.dumps(schema))))
+    return PayloadRenderer(Masks(masks).of("clicks"), codec)
 
 
 @pytest.mark.parametrize(
@@ -117,12 +123,11 @@ def test_a_mask_of_another_topic_hides_nothing() -> None:
 
 
 def test_an_avro_file_that_would_end_the_process_is_shown_as_bytes() -> None:
-    node = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
     out = io.BytesIO()
     value: dict[str, object] = {"next": None}
     for _ in range(100):
         value = {"next": value}
-    fastavro.writer(out, fastavro.parse_schema(node), [value])
+    fastavro.writer(out, NODE, [value])
     assert renderer().show(out.getvalue()).kind == "hex"
 
 
