@@ -5,8 +5,9 @@ path from its top such as `user.email`. A topic may end in `*`.
 
 Rule 1: search, export, tail and every view get the masked record, so that a search cannot find a
         hidden value.
-Rule 2: a value that has masked fields and is not JSON is hidden as a whole, because the field could
-        be anywhere in it.
+Rule 2: a value of a topic with masked fields that has no fields of its own is hidden as a whole,
+        because the field could be anywhere in it: one that is not JSON and cannot be decoded, and
+        one that was decoded to a bare text or number.
 """
 
 from collections.abc import Iterable

@@ -145,7 +145,7 @@ class PayloadRenderer:
         if data is None:
             return None
         found = self._value(data, View.AUTO, headers)
-        return None if found.kind is None else self._mask.hide(found.value)
+        return self._mask.hide(found.value) if self._has_structure(found) else None
 
     def searchable(self, data: bytes | None, headers: Headers = ()) -> bytes | None:
         """Return the bytes that a search may look at."""
@@ -185,11 +185,11 @@ class PayloadRenderer:
         return _PLAIN.show(data)
 
     def _rendered(self, data: bytes, found: _Value, view: View, max_characters: int) -> Payload:
-        of_schema: dict[str, Any] = {
-            "schema_id": found.schema_id,
-            "schema": found.schema,
-            "note": found.note,
-        }
+        of_schema: dict[str, Any] = {"schema_id": found.schema_id, "schema": found.schema}
+        if not self._has_structure(found) and self._mask.applies:
+            # Without its note: a decoder's reasons may quote the value.
+            return Payload("hidden", HIDDEN, len(data), **of_schema)
+        of_schema["note"] = found.note
         if found.kind is not None:
             masked = self._mask.hide(found.value)
             try:
@@ -200,8 +200,6 @@ class PayloadRenderer:
             text = text.encode("utf-8", "replace").decode()
             cut = len(text) > max_characters
             return Payload(found.kind, text[:max_characters], len(data), cut, **of_schema)
-        if self._mask.applies:
-            return Payload("hidden", HIDDEN, len(data), **of_schema)
         if view in (View.JSON, View.AVRO, View.PROTOBUF):
             raise InvalidArgument(f"this is no {_NAMES[view]}{_because(found.note)}")
         readable = None if view is View.HEX else _text(data, max_characters)
@@ -211,6 +209,13 @@ class PayloadRenderer:
         if readable is None:
             readable = data[: max_characters * 4].decode("utf-8", "replace")[:max_characters]
         return Payload("text", readable, len(data), _more(data, readable), **of_schema)
+
+    def _has_structure(self, found: _Value) -> bool:
+        """Whether there is something to show but bytes. Where masks apply, a text or a number is
+        nothing: it has no fields to hide, and a text may have them anywhere in it."""
+        if found.kind is None:
+            return False
+        return not self._mask.applies or _has_parts(found.value)
 
     def _value(self, data: bytes, view: View, headers: Headers) -> _Value:
         """Return what the bytes of a value say, in a view."""
@@ -274,7 +279,10 @@ class PayloadRenderer:
                 # Such a file brings its own schema: nothing else vouches for it.
                 if len(data) > largest or not AvroBound(file.writer_schema).by_bytes:
                     return None
-                return list(islice(file, _MOST_AVRO_RECORDS))
+                records = list(islice(file, _MOST_AVRO_RECORDS))
+                if self._mask.applies and not all(map(_has_parts, records)):
+                    return None
+                return records
             if self._schema is not None:
                 framing = framing_of(data)
                 return self._schema.decode(data if framing is None else data[framing.payload_at :])
@@ -285,6 +293,10 @@ class PayloadRenderer:
 
 _PLAIN: Final = PayloadRenderer(Mask(False, frozenset(), frozenset()))
 _NAMES: Final = {View.JSON: "JSON", View.AVRO: "Avro", View.PROTOBUF: "Protobuf"}
+
+
+def _has_parts(value: Any) -> bool:
+    return isinstance(value, dict | list)
 
 
 def _json(data: bytes) -> tuple[Any, str | None]:

@@ -136,3 +136,14 @@ def test_an_avro_file_that_unpacks_to_far_more_is_shown_as_bytes() -> None:
     rows = [{"page": "x" * 100_000_000}]
     fastavro.writer(out, SCHEMA, rows, codec="deflate")
     assert renderer().show(out.getvalue()).kind == "hex"
+
+
+def test_avro_texts_are_hidden_as_a_whole_where_masks_apply() -> None:
+    secret = '{"email": "ada@example.org"}'
+    out, file = io.BytesIO(), io.BytesIO()
+    fastavro.schemaless_writer(out, "string", secret)
+    fastavro.writer(file, "string", [secret])
+    for data in (out.getvalue(), file.getvalue()):
+        assert json.loads(renderer(schema="string").show(data).text) in (secret, [secret])
+        assert renderer("email", schema="string").show(data).text == HIDDEN
+        assert renderer("email", schema="string").parsed(data) is None

@@ -27,7 +27,14 @@ AVRO = """{"type": "record", "name": "Pay", "fields": [
 PROTO = 'syntax = "proto3"; message Pay { string who = 1; }  message Card { string number = 1; }'
 JSON = '{"type": "object"}'
 GUID = "a0a1a2a3-a4a5-a6a7-a8a9-b0b1b2b3b4b5"
-SCHEMAS = {1: (AVRO, "AVRO"), 2: (PROTO, "PROTOBUF"), 3: (JSON, "JSON"), 4: ("no schema", "AVRO")}
+SCHEMAS = {
+    1: (AVRO, "AVRO"),
+    2: (PROTO, "PROTOBUF"),
+    3: (JSON, "JSON"),
+    4: ("no schema", "AVRO"),
+    5: ('"string"', "AVRO"),
+    6: ("{}", "JSON"),
+}
 PAY = {"who": "ada", "card": {"number": "4711"}}
 
 
@@ -156,6 +163,29 @@ def test_what_cannot_be_decoded_is_hidden_as_a_whole_where_masks_apply(
     assert hiding.key(framed(3, PAY)).text == HIDDEN
     # A plain number as key is none of this: no registry has a schema with such an id.
     assert hiding.key((5).to_bytes(8, "big")).kind == "hex"
+
+
+@pytest.mark.parametrize("number", [5, 6])
+def test_a_decoded_value_without_fields_is_hidden_as_a_whole_where_masks_apply(
+    lookup: SchemaLookup, number: int
+) -> None:
+    secret = '{"email": "ada@example.org"}'
+    data = framed(number, secret)
+    hiding = renderer(lookup, "email")
+    for view in View:
+        shown = hiding.show(data, view)
+        assert (shown.kind, shown.text, shown.note) == ("hidden", HIDDEN, None)
+    assert hiding.key(data).text == HIDDEN
+    assert hiding.parsed(data) is None
+    assert hiding.searchable(data) == hiding.searchable_key(data) == HIDDEN.encode()
+    assert json.loads(renderer(lookup).show(data).text) == secret
+
+
+def test_what_is_hidden_has_no_note_that_could_quote_it(lookup: SchemaLookup) -> None:
+    broken = id_head(1) + b"\x05"
+    assert renderer(lookup).show(broken).note is not None
+    hiding = renderer(lookup, "email")
+    assert (hiding.show(broken).note, hiding.key(broken).note) == (None, None)
 
 
 @pytest.mark.parametrize(
