@@ -1,5 +1,6 @@
 """Schemas in the API of the console, with a real broker and a real registry."""
 
+import asyncio
 import json
 import uuid
 from typing import Any
@@ -8,11 +9,13 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from headrace.console.access.user import Users, hash_password
+from headrace.console.message.schema_lookup import FoundSchema
 from headrace.console.server import ConsoleServer
 from headrace.schema.schema import SchemaText, SchemaType
 from headrace.serde.registry_client import RegistryClient
 from headrace.serde.registry_client_settings import RegistryClientSettings
 from headrace.serde.serializer import Serializer
+from headrace.serde.wire_format import Framing
 from headrace.testing.readiness import free_port, wait_until
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.console_client import ConsoleClient
@@ -51,6 +54,17 @@ def messages(client: ConsoleClient, topic: str, query: str = "") -> list[Any]:
     return found
 
 
+def decoded(client: ConsoleClient, topic: str) -> Any:
+    """Return the only record, once the registry has answered: a page waits a second at most."""
+    wait_until(
+        lambda: "schema" in messages(client, topic)[0]["value"],
+        what="the schema",
+        timeout_seconds=60,
+    )
+    [found] = messages(client, topic)
+    return found
+
+
 @pytest.mark.parametrize(
     ("kind", "text"), [("AVRO", json.dumps(OLD)), ("JSON", "{}"), ("PROTOBUF", PROTO)]
 )
@@ -62,7 +76,7 @@ def test_values_are_decoded_and_masked(
     schema = serializer.register(f"{topic}-value", SchemaText(SchemaType(kind), text))
     write(broker, topic, serializer.encode(PAY, schema))
 
-    [found] = messages(client, topic)
+    found = decoded(client, topic)
     assert json.loads(found["value"]["text"]) == {"who": "ada", "secret": "•••"}
     shown = found["value"]["schema"]
     assert (shown["type"], shown["subject"], shown["version"]) == (kind, f"{topic}-value", 1)
@@ -85,6 +99,32 @@ def test_a_console_with_a_dead_registry_shows_bytes(
     assert (found["value"]["kind"], "no schema registry" in found["value"]["note"]) == ("hex", True)
     answer = client.get("schemas")
     assert (answer.status, "no schema registry answers" in answer.json()["error"]) == (502, True)
+
+
+def test_a_record_is_decoded_beside_the_event_loop(
+    broker: BrokerProcess,
+    registry: RegistryClient,
+    client: ConsoleClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = f"plain-{uuid.uuid4().hex[:8]}"
+    serializer = Serializer(registry)
+    write(broker, topic, serializer.encode(PAY, serializer.register(f"{topic}-value", avro(OLD))))
+    on_loop: list[bool] = []
+    decode = FoundSchema.decode
+
+    def watched(found: FoundSchema, data: bytes, framing: Framing) -> Any:
+        on_loop.append(asyncio._get_running_loop() is not None)
+        return decode(found, data, framing)
+
+    monkeypatch.setattr(FoundSchema, "decode", watched)
+    found = decoded(client, topic)
+    on_loop.clear()
+    path = f"topics/{topic}/messages/{found['partition']}/{found['offset']}"
+    assert json.loads(client.get(path).json()["value"]["text"]) == PAY
+    assert client.get(f"{path}/raw").status == 200
+    assert client.get(f"{path}?view=nonsense").status == 400
+    assert on_loop == [False]
 
 
 def test_a_subject_lives_from_its_registration_to_its_end(

@@ -3,8 +3,8 @@
 import base64
 import binascii
 import json
-from collections.abc import AsyncIterator
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from anyio import CapacityLimiter
@@ -44,6 +44,8 @@ from headrace.console.request import (
 )
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
+
+T = TypeVar("T")
 
 _MOST_NEEDLE_LETTERS: Final = 1_000
 _MOST_TAILS: Final = 16
@@ -148,29 +150,38 @@ def _bytes_per_record(state: ConsoleState, topic: str) -> float:
 
 async def show(request: Request) -> Response:
     """Return one record, up to `FULL_CHARACTERS` of its value."""
-    row, partition = await _row(request)
+    partition = _partition(request)
     renderer = state_of(request).renderer(partition.topic)
     try:
         view = View(request.query_params.get("view", View.AUTO))
     except ValueError:
         raise InvalidArgument(f"view is one of {', '.join(View)}") from None
-    return JSONResponse(row.rendered(partition.partition, renderer, FULL_CHARACTERS, view))
+
+    def render(row: MessageRow) -> dict[str, Any]:
+        return row.rendered(partition.partition, renderer, FULL_CHARACTERS, view)
+
+    return JSONResponse(await _with_row(request, render))
 
 
 async def raw(request: Request) -> Response:
     """Return the bytes of a value as a file."""
-    row, partition = await _row(request)
+    partition, offset = _partition(request), int(request.path_params["offset"])
+    value = await _with_row(request, lambda row: row.value or b"")
     if state_of(request).renderer(partition.topic).hides:
         raise HTTPException(403, "fields of this topic are hidden: its bytes are not handed out")
-    name = f"{partition}-{row.offset}.bin"
-    return Response(row.value or b"", headers=_attachment(name), media_type=_BYTES)
+    return Response(value, headers=_attachment(f"{partition}-{offset}.bin"), media_type=_BYTES)
 
 
-async def _row(request: Request) -> tuple[MessageRow, TopicPartition]:
-    offset = int(request.path_params["offset"])
-    partition = TopicPartition(request.path_params["topic"], int(request.path_params["partition"]))
+def _partition(request: Request) -> TopicPartition:
+    return TopicPartition(request.path_params["topic"], int(request.path_params["partition"]))
 
-    def read(pool: ConnectionPool) -> MessageRow:
+
+async def _with_row(request: Request, use: Callable[[MessageRow], T]) -> T:
+    """Read the record that a request names, and return what `use` makes of it in the same worker
+    thread: a value may be large, and its schema slow to come."""
+    offset, partition = int(request.path_params["offset"]), _partition(request)
+
+    def read(pool: ConnectionPool) -> T:
         log = extents(pool, [partition])[partition]
         if isinstance(log, ClientError):
             raise log
@@ -181,12 +192,12 @@ async def _row(request: Request) -> tuple[MessageRow, TopicPartition]:
             {partition: ReadRange(offset, offset + 1)},
             columns=("offset", "timestamp", "key", "value", "headers"),
         ) as reader:
-            for chunk in reader:
-                for row in rows_of(chunk.columns):
-                    return row
-        raise HTTPException(404, f"{partition} has no record at offset {offset}")
+            row = next((row for chunk in reader for row in rows_of(chunk.columns)), None)
+        if row is None:
+            raise HTTPException(404, f"{partition} has no record at offset {offset}")
+        return use(row)
 
-    return await state_of(request).cluster.run(read), partition
+    return await state_of(request).cluster.run(read)
 
 
 async def tail(request: Request) -> Response:
