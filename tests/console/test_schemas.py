@@ -229,6 +229,10 @@ def test_roles_decide_who_changes_schemas(registry: RegistryClient, start_consol
         ("POST", "schemas", {"subject": "x", "schema": "{}", "references": {"a": 1}}),
         ("PUT", "schemas/level", {"subject": "x", "level": "SOME"}),
         ("DELETE", "schemas", {"subject": "x", "confirm": "x", "version": "latest"}),
+        ("DELETE", "schemas", {"subject": "x", "confirm": "x", "version": -1}),
+        ("DELETE", "schemas", {"subject": "x", "confirm": "x", "version": 0}),
+        ("DELETE", "schemas", {"subject": "x", "confirm": "x", "version": 2**31}),
+        ("DELETE", "schemas", {"subject": "x", "confirm": "x", "version": True}),
     ],
 )
 def test_requests_that_make_no_sense_are_refused(

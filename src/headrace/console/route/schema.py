@@ -97,8 +97,8 @@ async def delete(request: Request) -> Response:
     name, number = text_in(body, "subject"), body.get("version")
     if not name or body.get("confirm") != name:
         raise InvalidArgument("to delete schemas, confirm it with the subject's name")
-    if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
-        raise InvalidArgument("version is a number, or null for all of them")
+    if number is not None and not _is_version(number):
+        raise InvalidArgument("version is a number from 1 on, or null for all of them")
     permanent = body.get("permanent") is True
     path = f"/subjects/{quote(name, safe='')}"
     path += "" if number is None else f"/versions/{number}"
@@ -135,6 +135,12 @@ def _subject(request: Request) -> str:
     if not name:
         raise InvalidArgument("subject is missing: add ?subject=NAME")
     return name
+
+
+def _is_version(number: Any) -> bool:
+    """Whether this is one version's number: registries take -1 for whichever is the latest."""
+    is_number = isinstance(number, int) and not isinstance(number, bool)
+    return is_number and 1 <= number <= _MOST_VERSION
 
 
 def _candidate(body: dict[str, Any]) -> dict[str, Any]:
