@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from headrace.console.access.user import Users, hash_password
-from headrace.console.message.schema_lookup import FoundSchema
+from headrace.console.message.schema_cache import FoundSchema
 from headrace.console.server import ConsoleServer
 from headrace.schema.schema import SchemaText, SchemaType
 from headrace.serde.registry_client import RegistryClient

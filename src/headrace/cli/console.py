@@ -11,6 +11,7 @@ from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.registry_option import REGISTRY_VARIABLE, optional_registry
 from headrace.cli.terminal.until_signal import until_signal
+from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.model.error import ConfigError
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -64,8 +65,9 @@ def console(
         str | None,
         typer.Option(
             metavar="URL,...",
-            help=f"The schema registry; else ${REGISTRY_VARIABLE}. Logins: see "
-            "-X schema.registry.basic.auth.user.info.",
+            help=f"Where the schema registry is; else ${REGISTRY_VARIABLE}, else"
+            f" ${CLIENT_CONFIG_VARIABLE}'s. Its login:"
+            " -X schema.registry.basic.auth.user.info=NAME:SECRET.",
         ),
     ] = None,
     agent: Annotated[

@@ -7,7 +7,7 @@ from headrace.console.access.session import Sessions
 from headrace.console.change_log import ChangeLog
 from headrace.console.cluster_client import ClusterClient
 from headrace.console.message.payload_renderer import PayloadRenderer
-from headrace.console.message.schema_lookup import SchemaLookup
+from headrace.console.message.schema_cache import SchemaCache
 from headrace.console.settings import ConsoleSettings
 from headrace.console.status.audit_counts import AuditCounts
 from headrace.console.status.cluster_poller import ClusterPoller
@@ -35,7 +35,7 @@ class ConsoleState:
         remote_run_poller: the flows of other machines, for it.
         stream_poller: the streams of the Kinesis gateway.
         registry: the schema registry, for the Schemas page; None without one.
-        lookup: finds the schemas of values in it.
+        schema_cache: finds the schemas of values in it.
         sessions: None while the console has no users file.
         stopping: set when the console shuts down; long responses end then.
     """
@@ -50,7 +50,7 @@ class ConsoleState:
     remote_run_poller: RemoteRunPoller
     stream_poller: StreamPoller
     registry: RegistryClient | None
-    lookup: SchemaLookup | None
+    schema_cache: SchemaCache | None
     sessions: Sessions | None
     stopping: bool = False
 
@@ -65,11 +65,11 @@ class ConsoleState:
             clock=clock,
             after_poll=audit.read_new,
         )
-        registry, lookup = None, None
+        registry, schema_cache = None, None
         if (asked := settings.registry) is not None:
             timeout_ms = min(asked.timeout_ms, _REGISTRY_MS)
             registry = RegistryClient(replace(asked, timeout_ms=timeout_ms))
-            lookup = SchemaLookup(registry)
+            schema_cache = SchemaCache(registry)
         return cls(
             settings=settings,
             clock=clock,
@@ -89,7 +89,7 @@ class ConsoleState:
             ),
             changes=ChangeLog(settings.client, clock, settings.changes_topic),
             registry=registry,
-            lookup=lookup,
+            schema_cache=schema_cache,
             sessions=None if settings.users is None else Sessions(clock),
         )
 
@@ -97,7 +97,7 @@ class ConsoleState:
         """Return what renders records of a topic for one page."""
         settings = self.settings
         return PayloadRenderer(
-            settings.masks.of(topic), settings.schemas.get(topic), self.lookup, topic
+            settings.masks.of(topic), settings.schemas.get(topic), self.schema_cache, topic
         )
 
     def running_flows(self) -> list[RunningFlow]:

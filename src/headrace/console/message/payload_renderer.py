@@ -11,11 +11,11 @@ from itertools import islice
 from typing import Any, Final
 
 from headrace.console.message.mask import HIDDEN, Mask
-from headrace.console.message.schema_lookup import (
+from headrace.console.message.schema_cache import (
     FoundSchema,
     NoSchema,
     Patience,
-    SchemaLookup,
+    SchemaCache,
 )
 from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.serde.codec.avro import AvroCodec
@@ -100,7 +100,7 @@ class PayloadRenderer:
     Args:
         mask: what to hide.
         schema: reads Avro values that do not carry their own schema.
-        lookup: finds the schemas that keys and values name; None without a registry.
+        schema_cache: finds the schemas that keys and values name; None without a registry.
         topic: its subjects are shown first where several have a schema.
     """
 
@@ -108,12 +108,12 @@ class PayloadRenderer:
         self,
         mask: Mask,
         schema: AvroCodec | None = None,
-        lookup: SchemaLookup | None = None,
+        schema_cache: SchemaCache | None = None,
         topic: str = "",
     ) -> None:
         self._mask = mask
         self._schema = schema
-        self._lookup = lookup
+        self._schema_cache = schema_cache
         self._topic = topic
         self._patience = Patience()
 
@@ -239,9 +239,9 @@ class PayloadRenderer:
         if framing is None or len(data) > _MOST_PARSED_BYTES:
             return _Value()
         schema_id = _schema_id(framing)
-        if self._lookup is None:
+        if self._schema_cache is None:
             return _Value(schema_id=schema_id)
-        schema = self._lookup.find(framing, self._patience)
+        schema = self._schema_cache.find(framing, self._patience)
         if isinstance(schema, NoSchema):
             # Any bytes may begin like a framing: then the registry has no such schema.
             return _Value(schema_id=schema_id, note=schema.reason, framed=not schema.unknown)

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.console.message.mask import HIDDEN, Masks
 from headrace.console.message.payload_renderer import PayloadRenderer, View
-from headrace.console.message.schema_lookup import NoSchema, Patience, SchemaLookup
+from headrace.console.message.schema_cache import NoSchema, Patience, SchemaCache
 from headrace.model.error import InvalidArgument
 from headrace.schema.parse import parse
 from headrace.schema.schema import SchemaText, SchemaType
@@ -88,12 +88,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def lookup(registry: Registry, clock: Clock) -> SchemaLookup:
-    return SchemaLookup(registry, clock)
+def cache(registry: Registry, clock: Clock) -> SchemaCache:
+    return SchemaCache(registry, clock)
 
 
-def renderer(lookup: SchemaLookup, *masks: str) -> PayloadRenderer:
-    return PayloadRenderer(Masks(masks).of("pays"), None, lookup, "pays")
+def renderer(cache: SchemaCache, *masks: str) -> PayloadRenderer:
+    return PayloadRenderer(Masks(masks).of("pays"), None, cache, "pays")
 
 
 def payload(number: int, value: Any, indexes: tuple[int, ...] = (0,)) -> bytes:
@@ -111,38 +111,38 @@ def framed(number: int, value: Any) -> bytes:
     [(1, PAY, "avro"), (2, {"who": "ada"}, "protobuf"), (3, PAY, "json")],
 )
 def test_a_value_is_decoded_by_the_schema_that_it_names(
-    lookup: SchemaLookup, number: int, value: Any, kind: str
+    cache: SchemaCache, number: int, value: Any, kind: str
 ) -> None:
-    shown = renderer(lookup).show(framed(number, value))
+    shown = renderer(cache).show(framed(number, value))
     assert (shown.kind, json.loads(shown.text), shown.schema_id) == (kind, value, number)
     assert shown.schema is not None
     # Of the subjects that have it, the topic's own is named.
     assert (shown.schema["subject"], shown.schema["version"]) == ("pays-value", 2)
 
 
-def test_another_message_of_a_protobuf_file_is_found_by_its_index(lookup: SchemaLookup) -> None:
+def test_another_message_of_a_protobuf_file_is_found_by_its_index(cache: SchemaCache) -> None:
     data = id_head(2) + bytes([2, 2]) + payload(2, {"number": "1"}, (1,))
-    assert json.loads(renderer(lookup).show(data).text) == {"number": "1"}
+    assert json.loads(renderer(cache).show(data).text) == {"number": "1"}
 
 
-def test_a_guid_in_a_header_names_a_schema_too(lookup: SchemaLookup) -> None:
+def test_a_guid_in_a_header_names_a_schema_too(cache: SchemaCache) -> None:
     headers = [(VALUE_HEADER, b"\x01" + UUID(GUID).bytes)]
-    shown = renderer(lookup).show(payload(1, PAY), headers=headers)
+    shown = renderer(cache).show(payload(1, PAY), headers=headers)
     assert (shown.kind, json.loads(shown.text)) == ("avro", PAY)
     assert shown.schema is not None
     assert shown.schema["guid"] == GUID
 
 
-def test_a_key_is_decoded_and_named_by_its_own_subject(lookup: SchemaLookup) -> None:
-    shown = renderer(lookup).key(framed(1, PAY))
+def test_a_key_is_decoded_and_named_by_its_own_subject(cache: SchemaCache) -> None:
+    shown = renderer(cache).key(framed(1, PAY))
     assert (shown.kind, shown.schema is not None and shown.schema["subject"]) == ("avro", "a-first")
 
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_masks_hold_for_decoded_values_in_every_view_and_search(
-    lookup: SchemaLookup, number: int
+    cache: SchemaCache, number: int
 ) -> None:
-    hiding = renderer(lookup, "card.number", "who")
+    hiding = renderer(cache, "card.number", "who")
     data = framed(number, PAY)
     for view in (View.AUTO, View.TEXT, View.HEX):
         text = hiding.show(data, view).text
@@ -154,9 +154,9 @@ def test_masks_hold_for_decoded_values_in_every_view_and_search(
 
 
 def test_what_cannot_be_decoded_is_hidden_as_a_whole_where_masks_apply(
-    lookup: SchemaLookup, registry: Registry
+    cache: SchemaCache, registry: Registry
 ) -> None:
-    hiding = renderer(lookup, "card.number")
+    hiding = renderer(cache, "card.number")
     broken = id_head(1) + b"\x02\x06ada4711"
     assert (hiding.show(broken).text, hiding.key(broken).text) == (HIDDEN, HIDDEN)
     registry.down = True
@@ -167,24 +167,24 @@ def test_what_cannot_be_decoded_is_hidden_as_a_whole_where_masks_apply(
 
 @pytest.mark.parametrize("number", [5, 6])
 def test_a_decoded_value_without_fields_is_hidden_as_a_whole_where_masks_apply(
-    lookup: SchemaLookup, number: int
+    cache: SchemaCache, number: int
 ) -> None:
     secret = '{"email": "ada@example.org"}'
     data = framed(number, secret)
-    hiding = renderer(lookup, "email")
+    hiding = renderer(cache, "email")
     for view in View:
         shown = hiding.show(data, view)
         assert (shown.kind, shown.text, shown.note) == ("hidden", HIDDEN, None)
     assert hiding.key(data).text == HIDDEN
     assert hiding.parsed(data) is None
     assert hiding.searchable(data) == hiding.searchable_key(data) == HIDDEN.encode()
-    assert json.loads(renderer(lookup).show(data).text) == secret
+    assert json.loads(renderer(cache).show(data).text) == secret
 
 
-def test_what_is_hidden_has_no_note_that_could_quote_it(lookup: SchemaLookup) -> None:
+def test_what_is_hidden_has_no_note_that_could_quote_it(cache: SchemaCache) -> None:
     broken = id_head(1) + b"\x05"
-    assert renderer(lookup).show(broken).note is not None
-    hiding = renderer(lookup, "email")
+    assert renderer(cache).show(broken).note is not None
+    hiding = renderer(cache, "email")
     assert (hiding.show(broken).note, hiding.key(broken).note) == (None, None)
 
 
@@ -199,51 +199,51 @@ def test_what_is_hidden_has_no_note_that_could_quote_it(lookup: SchemaLookup) ->
     ],
 )
 def test_bytes_that_do_not_fit_are_shown_as_bytes_with_a_note(
-    lookup: SchemaLookup, data: bytes, why: str
+    cache: SchemaCache, data: bytes, why: str
 ) -> None:
-    shown = renderer(lookup).show(data)
+    shown = renderer(cache).show(data)
     assert shown.kind in ("hex", "text")
     assert why in (shown.note or "")
 
 
-def test_a_view_that_does_not_fit_says_so(lookup: SchemaLookup) -> None:
+def test_a_view_that_does_not_fit_says_so(cache: SchemaCache) -> None:
     with pytest.raises(InvalidArgument, match="this is no Protobuf"):
-        renderer(lookup).show(framed(1, PAY), View.PROTOBUF)
+        renderer(cache).show(framed(1, PAY), View.PROTOBUF)
     assert (
-        renderer(lookup).show(framed(1, PAY), View.HEX).text.startswith("00000000  00 00 00 00 01")
+        renderer(cache).show(framed(1, PAY), View.HEX).text.startswith("00000000  00 00 00 00 01")
     )
 
 
 def test_a_registry_that_is_down_is_asked_again_after_a_while(
-    lookup: SchemaLookup, registry: Registry, clock: Clock
+    cache: SchemaCache, registry: Registry, clock: Clock
 ) -> None:
     registry.down = True
     data = framed(1, PAY)
     for _ in range(3):
-        assert "no schema registry answers" in (renderer(lookup).show(data).note or "")
-    assert renderer(lookup).show(framed(2, {})).note is not None
+        assert "no schema registry answers" in (renderer(cache).show(data).note or "")
+    assert renderer(cache).show(framed(2, {})).note is not None
     assert len(registry.asked) == 1
     registry.down = False
     clock.now += 6
-    assert renderer(lookup).show(data).kind == "avro"
+    assert renderer(cache).show(data).kind == "avro"
 
 
 def test_an_id_that_does_not_exist_is_not_asked_for_again(
-    lookup: SchemaLookup, registry: Registry, clock: Clock
+    cache: SchemaCache, registry: Registry, clock: Clock
 ) -> None:
     for _ in range(3):
-        renderer(lookup).show(id_head(77) + b"x")
+        renderer(cache).show(id_head(77) + b"x")
     assert registry.wanted == [77]
     clock.now += 31
-    renderer(lookup).show(id_head(77) + b"x")
+    renderer(cache).show(id_head(77) + b"x")
     assert registry.wanted == [77, 77]
 
 
 def test_a_page_waits_for_a_slow_registry_once_and_finds_the_schema_later(
-    lookup: SchemaLookup, registry: Registry
+    cache: SchemaCache, registry: Registry
 ) -> None:
     registry.gate.clear()
-    page = renderer(lookup)
+    page = renderer(cache)
     data = framed(1, PAY)
     shown = [page.show(data) for _ in range(50)]  # the first of them waits
     assert {each.kind for each in shown} == {"hex"}
@@ -256,8 +256,8 @@ def test_a_page_waits_for_a_slow_registry_once_and_finds_the_schema_later(
     assert framing is not None
     found: Any = NoSchema("")
     while isinstance(found, NoSchema):
-        found = lookup.find(framing, Patience())
-    assert renderer(lookup).show(data).kind == "avro"
+        found = cache.find(framing, Patience())
+    assert renderer(cache).show(data).kind == "avro"
 
 
 def test_half_a_character_in_json_is_shown_as_a_question_mark() -> None:

@@ -83,7 +83,7 @@ class NoSchema:
 
 
 class Patience:
-    """How long one page may still wait for the registry: a second, every ten."""
+    """How long one page may still wait for the registry: at most one second in every ten."""
 
     def __init__(self, now: Now = time.monotonic) -> None:
         self._now = now
@@ -109,7 +109,7 @@ class _Entry:
     until: float = 0.0
 
 
-class SchemaLookup:
+class SchemaCache:
     """Keeps what the registry said.
 
     Threads: any.
