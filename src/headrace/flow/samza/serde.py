@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 
 from headrace.model.error import ConfigError
+from headrace.serde.codec.avro_bound import AvroBound
 
 
 class Serde:
@@ -93,11 +94,16 @@ class UuidSerde(Serde):
 
 
 class AvroSerde(Serde):
-    """One Avro datum without a header; `schema` is JSON."""
+    """One Avro datum without a header; `schema` is JSON.
+
+    A value that nests too deep, or claims far more items than it has bytes, is refused with
+    `Undecodable`: fastavro would overflow the stack, or fill the memory.
+    """
 
     def __init__(self, schema: str) -> None:
         self.schema = schema
         self._parsed: Any = None
+        self._bound: AvroBound | None = None
 
     def to_bytes(self, value: Any) -> bytes:
         import io
@@ -113,6 +119,9 @@ class AvroSerde(Serde):
 
         from fastavro import schemaless_reader
 
+        if self._bound is None:
+            self._bound = AvroBound(json.loads(self.schema))
+        self._bound.check(data)
         return schemaless_reader(io.BytesIO(data), self._schema(), None)
 
     def _schema(self) -> Any:
@@ -123,7 +132,7 @@ class AvroSerde(Serde):
         return self._parsed
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "_parsed": None}
+        return {"schema": self.schema, "_parsed": None, "_bound": None}
 
 
 _BUILT_IN: dict[str, Serde] = {

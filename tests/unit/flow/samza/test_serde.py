@@ -1,6 +1,7 @@
 """Values as bytes and back."""
 
 import json
+import pickle
 import uuid
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.flow.samza.serde import BytesSerde, StringSerde, built_in
+from headrace.flow.samza.serde import AvroSerde, BytesSerde, StringSerde, built_in
 from headrace.model.error import ConfigError
+from headrace.serde.error import Undecodable
 
 SCHEMA = {
     "type": "record",
@@ -75,3 +77,21 @@ def test_samzas_factories_are_known_by_their_names() -> None:
 def test_without_a_serde_only_bytes_can_be_written() -> None:
     with pytest.raises(TypeError, match=r"samza\.msg\.serde"):
         BytesSerde().to_bytes("text")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (
+            {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]},
+            b"\x02" * 50_000 + b"\x00",
+        ),
+        # A billion nulls.
+        ({"type": "array", "items": "null"}, b"\x80\xa8\xd6\xb9\x07\x00"),
+    ],
+)
+def test_an_avro_value_that_would_end_the_process_is_refused(schema: Any, value: bytes) -> None:
+    serde = pickle.loads(pickle.dumps(AvroSerde(json.dumps(schema))))
+    assert serde.from_bytes(b"\x00") is not None
+    with pytest.raises(Undecodable):
+        serde.from_bytes(value)
