@@ -10,14 +10,25 @@ producer repeats. By then the answer is often known.
 Rule 2: a batch of a transaction does not wait: its transaction could end meanwhile, and records
 that come behind its marker would be in no transaction that any coordinator ends.
 Rule 3: `_MOST_WAITING_BYTES` of batches wait, whatever the registry does.
+Rule 4: reading the heads holds a thread for no longer than some tenths of a second, and those that
+all batches share for less (`_PROMPT_READ`).
 """
 
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
 from typing import Final
 
 from headrace.broker.replica.batch_opener import OpensLater
 from headrace.broker.schema.schema_lookup import SchemaQuestion
 from headrace.broker.schema.schema_register import SchemaRegister
-from headrace.model.error import ConfigError, InvalidRecord, RequestTimedOut
+from headrace.model.error import (
+    BatchTooLarge,
+    ConfigError,
+    InvalidRecord,
+    RequestTimedOut,
+    TakesLong,
+)
 from headrace.model.topic_config import LogConfig
 from headrace.records.schema_head import SchemaHeads, schema_heads
 
@@ -26,6 +37,9 @@ _MOST_WAITING_BYTES: Final = 32 * 1024 * 1024
 # Schemas of one batch that are asked for at a time: a producer has a few, a hostile one many.
 _MOST_ASKED: Final = 100
 _MOST_NAMED_RECORDS: Final = 1_000
+# Records and headers that are read where other batches wait, and at all.
+_PROMPT_READ: Final = 20_000
+_MOST_READ: Final = 200_000
 
 
 class SchemaChecks:
@@ -55,11 +69,13 @@ class SchemaCheck:
         self._transactional = transactional
         self._answers: dict[SchemaQuestion, bool | None] = {}
 
-    def check(self, config: LogConfig, rows: memoryview, count: int) -> None:
+    def check(self, config: LogConfig, rows: memoryview, count: int, patient: bool) -> None:
         """Check the records of the batch (`admission.CheckSchemas`).
 
         Raises:
             InvalidRecord: names the records without a schema, or with one that is not registered.
+            TakesLong: not `patient`, and there are many records or headers.
+            BatchTooLarge: there are too many in any case.
             OpensLater: the registry must be asked.
             RequestTimedOut: it did not answer in time.
             ConfigError: the broker has no registry.
@@ -72,10 +88,10 @@ class SchemaCheck:
         parts = []
         if config.confluent_key_schema_validation:
             strategy = config.confluent_key_subject_name_strategy
-            parts.append((True, strategy, schema_heads(rows, count, key=True)))
+            parts.append((True, strategy, _heads(rows, count, key=True, patient=patient)))
         if config.confluent_value_schema_validation:
             strategy = config.confluent_value_subject_name_strategy
-            parts.append((False, strategy, schema_heads(rows, count, key=False)))
+            parts.append((False, strategy, _heads(rows, count, key=False, patient=patient)))
         for key, _, heads in parts:
             self._refuse_missing(heads, key)
         asked = {
@@ -126,19 +142,30 @@ class SchemaCheck:
         if not wrong:
             return
         first = next(iter(wrong))
-        named = [
-            (record, f"its {each.part} names the schema with {each.schema}, which is not known")
-            for each, records in wrong.items()
-            for record in records
-        ]
+        count = sum(map(len, wrong.values()))
+        named = merge(*(_reasons(each, records) for each, records in wrong.items()))
         raise InvalidRecord(
-            f"{len(named)} records name schemas that the registry does not have under the subject "
+            f"{count} records name schemas that the registry does not have under the subject "
             f"of topic {self._topic}, as its {first.part}s' {first.schema}: register them first",
-            sorted(named)[:_MOST_NAMED_RECORDS],
+            list(islice(named, _MOST_NAMED_RECORDS)),
         )
 
     def _is_wrong(self, question: SchemaQuestion) -> bool:
         return self._answers.get(question) is False
+
+
+def _heads(rows: memoryview, count: int, *, key: bool, patient: bool) -> SchemaHeads:
+    try:
+        return schema_heads(rows, count, key=key, most_read=_MOST_READ if patient else _PROMPT_READ)
+    except BatchTooLarge as error:
+        if patient:
+            raise
+        raise TakesLong(str(error)) from error
+
+
+def _reasons(question: SchemaQuestion, records: list[int]) -> Iterator[tuple[int, str]]:
+    why = f"its {question.part} names the schema with {question.schema}, which is not known"
+    return ((record, why) for record in records)
 
 
 def _unanswered(question: SchemaQuestion) -> RequestTimedOut:

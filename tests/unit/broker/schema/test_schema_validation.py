@@ -153,6 +153,47 @@ def test_a_header_names_the_schema_before_the_value_does(tmp_path: Path) -> None
     run(tmp_path, scenario)
 
 
+def test_a_batch_with_millions_of_headers_is_refused_at_once(tmp_path: Path) -> None:
+    """60 KB of gzip; reading every header would take a minute."""
+
+    def scenario(client: WireClient, registry: Registry, server: Server) -> None:
+        headers = write_varint(20_000_000) + bytes(40_000_000)
+        answer = client.produce("t", packed(Codec.GZIP, (b"k", GOOD), headers=headers))
+        assert answer.error_code == ErrorCode.invalid_record
+        assert "20,000,000 headers" in answer.record_errors[0].message
+
+    run(tmp_path, scenario)
+
+
+def test_many_records_are_read_where_no_other_batch_waits(tmp_path: Path) -> None:
+    def scenario(client: WireClient, registry: Registry, server: Server) -> None:
+        def names() -> list[str]:
+            return [each.name for each in threading.enumerate()]
+
+        assert client.produce("t", sample_batch(*[GOOD] * 5_000)).error_code == ErrorCode.none
+        assert not any(each.startswith("open-long-batch") for each in names())
+        assert client.produce("t", sample_batch(*[GOOD] * 20_001)).error_code == ErrorCode.none
+        assert any(each.startswith("open-long-batch") for each in names())
+        many = packed(Codec.GZIP, *[(None, GOOD)] * 200_001)
+        answer = client.produce("t", many)
+        assert answer.error_code == ErrorCode.message_too_large
+        assert "200,000 records and headers" in answer.error_message
+
+    run(tmp_path, scenario)
+
+
+def test_the_answer_names_the_first_thousand_of_the_records_that_are_wrong(tmp_path: Path) -> None:
+    def scenario(client: WireClient, registry: Registry, server: Server) -> None:
+        other = b"\0\0\0\0\x09"
+        answer = client.produce("t", sample_batch(*[BAD, other] * 1_000))
+        assert answer.error_code == ErrorCode.invalid_record
+        assert [each.batch_index for each in answer.record_errors] == list(range(1_000))
+        assert "2000 records name schemas" in answer.error_message
+        assert "id 9" in answer.record_errors[1].message
+
+    run(tmp_path, scenario)
+
+
 def test_a_batch_waits_for_the_registry_and_others_do_not(tmp_path: Path) -> None:
     """The batch behind it waits too; another partition, and the broker's event loop, go on."""
 
@@ -209,13 +250,13 @@ def test_a_batch_of_a_transaction_does_not_wait(tmp_path: Path) -> None:
             assert batch[22] & TRANSACTIONAL_BIT
             check = checks.of("t", len(batch), transactional=True)
             with pytest.raises(OpensLater) as later:
-                check.check(config, batch[61:], 1)
+                check.check(config, batch[61:], 1, True)
             await later.value.ready()
             with pytest.raises(RequestTimedOut, match="has not said yet"):
-                check.check(config, batch[61:], 1)
+                check.check(config, batch[61:], 1, True)
             registry.answers.set()
             assert await checks.register.resolve([_question()], 60.0) == {_question(): True}
-            checks.of("t", len(batch), transactional=True).check(config, batch[61:], 1)
+            checks.of("t", len(batch), transactional=True).check(config, batch[61:], 1, True)
 
     asyncio.run(main())
 
