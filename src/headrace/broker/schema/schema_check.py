@@ -115,9 +115,7 @@ class SchemaCheck:
             not checks.waiting_bytes or checks.waiting_bytes + size <= _MOST_WAITING_BYTES
         )
         if not waits:
-            for each in questions:
-                checks.register.ask(each)
-            self._answers = dict.fromkeys(questions)
+            self._answers = {each: checks.register.answer_now(each) for each in questions}
             return
         checks.waiting_bytes += size
         try:

@@ -2,9 +2,10 @@
 
 Rule 1: nothing on the event loop waits for the registry. Threads of this class do, `_THREADS` of
 them, and each question is asked once at a time.
-Rule 2: only a yes is remembered. A producer registers a schema and sends its first record right
-after it, so a no of a moment ago says nothing. That is also why a question that was asked before
-a batch came, and found nothing, is asked once more for it.
+Rule 2: only a yes counts for a batch that can wait. A producer registers a schema and sends its
+first record right after it, so a no of a moment ago says nothing. That is also why a question that
+was asked before a batch came, and found nothing, is asked once more for it. For a batch that cannot
+wait a no counts for `_NO_SECONDS`: otherwise its producer would never get it.
 Rule 3: what waits is bounded: `_MOST_PENDING` questions. More of them fail, and so do all for a
 second after the registry failed: its time-outs must not hold the threads one after the other.
 Rule 4: a yes is asked again when it is old, while it still counts; a no takes it back. A registry
@@ -25,6 +26,8 @@ _THREADS: Final = 4
 _MOST_PENDING: Final = 1_000
 _PAUSE_SECONDS: Final = 1.0
 _FRESH_SECONDS: Final = 300.0
+_NO_SECONDS: Final = 5.0
+_MOST_NOES: Final = 1_000
 
 
 class SchemaRegister:
@@ -44,6 +47,8 @@ class SchemaRegister:
         self._most_known = most_known
         self._lock = threading.Lock()
         self._known: OrderedDict[SchemaQuestion, float] = OrderedDict()
+        # Until when each no counts, the oldest first.
+        self._noes: OrderedDict[SchemaQuestion, float] = OrderedDict()
         self._pending: dict[SchemaQuestion, asyncio.Future[bool | None]] = {}
         self._paused_until = 0.0
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="schema-lookup")
@@ -87,6 +92,18 @@ class SchemaRegister:
         work = self._loop.run_in_executor(self._threads, self._look_up, lookup, question)
         work.add_done_callback(lambda done: self._answered(question, done))
         return answer
+
+    def answer_now(self, question: SchemaQuestion) -> bool | None:
+        """Return the answer to a batch that does not wait; if there is none, ask and return None.
+
+        False is what the registry said a few seconds ago.
+        """
+        if self.known(question):
+            return True
+        if self._loop.time() < self._noes.get(question, 0.0):
+            return False
+        self.ask(question)
+        return None
 
     async def resolve(
         self, questions: "list[SchemaQuestion]", seconds: float
@@ -136,6 +153,11 @@ class SchemaRegister:
             answer.set_result(found)
 
     def _note(self, question: SchemaQuestion, found: bool) -> None:
+        self._noes.pop(question, None)
+        if not found:
+            self._noes[question] = self._loop.time() + _NO_SECONDS
+            if len(self._noes) > _MOST_NOES:
+                self._noes.popitem(last=False)
         with self._lock:
             if not found:
                 self._known.pop(question, None)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.replica.batch_opener import OpensLater
-from headrace.broker.schema import schema_check
+from headrace.broker.schema import schema_check, schema_register
 from headrace.broker.schema.schema_lookup import SchemaQuestion
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import TopicToCreate
-from headrace.model.error import HeadraceError, RequestTimedOut
+from headrace.model.error import HeadraceError, InvalidRecord, RequestTimedOut
 from headrace.model.topic_config import SUBJECT_NAME_STRATEGIES, LogConfig
 from headrace.records.batch import TRANSACTIONAL_BIT
 from headrace.records.compression import Codec
@@ -257,6 +257,55 @@ def test_a_batch_of_a_transaction_does_not_wait(tmp_path: Path) -> None:
             registry.answers.set()
             assert await checks.register.resolve([_question()], 60.0) == {_question(): True}
             checks.of("t", len(batch), transactional=True).check(config, batch[61:], 1, True)
+
+    asyncio.run(main())
+
+
+def test_a_batch_of_a_transaction_is_refused_for_good_when_the_registry_said_no(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_register, "_NO_SECONDS", 600.0)
+
+    async def main() -> None:
+        registry = Registry()
+        async with local_broker(tmp_path, schema_lookup=registry) as server:
+            checks = server.broker.schema_checks
+            config = LogConfig.parse({VALUES: "true"})
+            batch = memoryview(sample_batch(BAD, transactional=True))
+
+            async def attempt(*, transactional: bool = True) -> None:
+                check = checks.of("t", len(batch), transactional=transactional)
+                try:
+                    check.check(config, batch[61:], 1, True)
+                except OpensLater as later:
+                    await later.ready()
+                    check.check(config, batch[61:], 1, True)
+
+            question = _question()._replace(head=BAD)
+            with pytest.raises(RequestTimedOut):
+                await attempt()
+            await checks.register.ask(question)
+            with pytest.raises(InvalidRecord, match="register them first"):
+                await attempt()
+            registry.heads.add(BAD)
+            await attempt(transactional=False)
+            await attempt()
+
+    asyncio.run(main())
+
+
+def test_a_no_counts_for_a_while_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_register, "_NO_SECONDS", -1.0)
+
+    async def main() -> None:
+        registry = Registry()
+        async with local_broker(tmp_path, schema_lookup=registry) as server:
+            register = server.broker.schema_checks.register
+            question = _question()._replace(head=BAD)
+            assert await register.ask(question) is False
+            assert register.answer_now(question) is None
+            await register.ask(question)
+            assert len(registry.asked) == 2
 
     asyncio.run(main())
 
