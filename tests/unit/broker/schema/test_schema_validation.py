@@ -12,7 +12,7 @@ from headrace.broker.schema import schema_check, schema_register
 from headrace.broker.schema.schema_lookup import SchemaQuestion
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import TopicToCreate
-from headrace.model.error import HeadraceError, InvalidRecord, RequestTimedOut
+from headrace.model.error import InvalidRecord, RequestTimedOut, ServiceUnavailable
 from headrace.model.topic_config import SUBJECT_NAME_STRATEGIES, LogConfig
 from headrace.records.batch import TRANSACTIONAL_BIT
 from headrace.records.compression import Codec
@@ -54,7 +54,7 @@ class Registry:
         self.asked.append((topic, head, key, strategy))
         self.answers.wait(30)
         if self.broken:
-            raise HeadraceError("the registry is broken")
+            raise ServiceUnavailable("the registry is broken")
         return found
 
     def close(self) -> None:
