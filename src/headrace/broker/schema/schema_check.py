@@ -20,8 +20,8 @@ from itertools import islice
 from typing import Final
 
 from headrace.broker.replica.batch_opener import OpensLater
+from headrace.broker.schema.registered_schemas import RegisteredSchemas
 from headrace.broker.schema.schema_lookup import SchemaQuestion
-from headrace.broker.schema.schema_register import SchemaRegister
 from headrace.model.error import (
     BatchTooLarge,
     ConfigError,
@@ -45,8 +45,8 @@ _MOST_READ: Final = 200_000
 class SchemaChecks:
     """Makes the checks of batches, and counts the bytes that wait for answers."""
 
-    def __init__(self, register: SchemaRegister) -> None:
-        self.register = register
+    def __init__(self, registered: RegisteredSchemas) -> None:
+        self.registered = registered
         self.waiting_bytes = 0
 
     def of(self, topic: str, size_bytes: int, *, transactional: bool) -> "SchemaCheck":
@@ -80,7 +80,7 @@ class SchemaCheck:
             RequestTimedOut: it did not answer in time.
             ConfigError: the broker has no registry.
         """
-        if not self._checks.register.has_registry:
+        if not self._checks.registered.has_registry:
             raise ConfigError(
                 f"topic {self._topic} checks schemas, and the broker has no registry to ask: set "
                 "confluent.schema.registry.url"
@@ -101,7 +101,7 @@ class SchemaCheck:
         }
         self._refuse_unregistered(asked)
         unknown = [each for each in asked if not self._answers.get(each)]
-        unknown = [each for each in unknown if not self._checks.register.known(each)]
+        unknown = [each for each in unknown if not self._checks.registered.known(each)]
         if not unknown:
             return
         if self._answers:
@@ -115,11 +115,11 @@ class SchemaCheck:
             not checks.waiting_bytes or checks.waiting_bytes + size <= _MOST_WAITING_BYTES
         )
         if not waits:
-            self._answers = {each: checks.register.answer_now(each) for each in questions}
+            self._answers = {each: checks.registered.answer_now(each) for each in questions}
             return
         checks.waiting_bytes += size
         try:
-            self._answers = await checks.register.resolve(questions, _PATIENCE_SECONDS)
+            self._answers = await checks.registered.resolve(questions, _PATIENCE_SECONDS)
         finally:
             checks.waiting_bytes -= size
 
@@ -129,9 +129,10 @@ class SchemaCheck:
         part = "key" if key else "value"
         why = f"its {part} names no schema"
         raise InvalidRecord(
-            f"{len(heads.missing)} records have a {part} that does not begin with byte 0 and the "
-            f"id of a schema, which confluent.{part}.schema.validation asks for: send them with a "
-            "serializer of the schema registry",
+            f"{len(heads.missing)} records have a {part} that names no schema, which "
+            f"confluent.{part}.schema.validation asks for: byte 0 and an id of 4 bytes, or byte 1 "
+            f"and a GUID of 16, before the {part} or in a header __{part}_schema_id. Send them "
+            "with a serializer of the schema registry",
             [(record, why) for record in heads.missing[:_MOST_NAMED_RECORDS]],
         )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.replica.batch_opener import OpensLater
-from headrace.broker.schema import schema_check, schema_register
+from headrace.broker.schema import registered_schemas, schema_check
 from headrace.broker.schema.schema_lookup import SchemaQuestion
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import TopicToCreate
@@ -255,7 +255,7 @@ def test_a_batch_of_a_transaction_does_not_wait(tmp_path: Path) -> None:
             with pytest.raises(RequestTimedOut, match="has not said yet"):
                 check.check(config, batch[61:], 1, True)
             registry.answers.set()
-            assert await checks.register.resolve([_question()], 60.0) == {_question(): True}
+            assert await checks.registered.resolve([_question()], 60.0) == {_question(): True}
             checks.of("t", len(batch), transactional=True).check(config, batch[61:], 1, True)
 
     asyncio.run(main())
@@ -264,7 +264,7 @@ def test_a_batch_of_a_transaction_does_not_wait(tmp_path: Path) -> None:
 def test_a_batch_of_a_transaction_is_refused_for_good_when_the_registry_said_no(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema_register, "_NO_SECONDS", 600.0)
+    monkeypatch.setattr(registered_schemas, "_NO_SECONDS", 600.0)
 
     async def main() -> None:
         registry = Registry()
@@ -284,7 +284,7 @@ def test_a_batch_of_a_transaction_is_refused_for_good_when_the_registry_said_no(
             question = _question()._replace(head=BAD)
             with pytest.raises(RequestTimedOut):
                 await attempt()
-            await checks.register.ask(question)
+            await checks.registered.ask(question)
             with pytest.raises(InvalidRecord, match="register them first"):
                 await attempt()
             registry.heads.add(BAD)
@@ -295,12 +295,12 @@ def test_a_batch_of_a_transaction_is_refused_for_good_when_the_registry_said_no(
 
 
 def test_a_no_counts_for_a_while_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_register, "_NO_SECONDS", -1.0)
+    monkeypatch.setattr(registered_schemas, "_NO_SECONDS", -1.0)
 
     async def main() -> None:
         registry = Registry()
         async with local_broker(tmp_path, schema_lookup=registry) as server:
-            register = server.broker.schema_checks.register
+            register = server.broker.schema_checks.registered
             question = _question()._replace(head=BAD)
             assert await register.ask(question) is False
             assert register.answer_now(question) is None

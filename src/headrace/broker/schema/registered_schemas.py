@@ -42,7 +42,7 @@ class _Pending(NamedTuple):
     asked: float
 
 
-class SchemaRegister:
+class RegisteredSchemas:
     """Asks a registry in threads, and remembers what it has.
 
     Args:

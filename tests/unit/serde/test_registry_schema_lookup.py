@@ -13,7 +13,7 @@ from headrace.model.topic_config import SUBJECT_NAME_STRATEGIES
 from headrace.serde.error import RegistryError
 from headrace.serde.registry_client import RegistryClient
 from headrace.serde.registry_client_settings import RegistryClientSettings
-from headrace.serde.subject_lookup import SubjectLookup
+from headrace.serde.registry_schema_lookup import RegistrySchemaLookup
 
 HEAD = b"\0\0\0\0\x07"
 TOPIC_NAME = SUBJECT_NAME_STRATEGIES[0]
@@ -21,7 +21,7 @@ RECORD_NAME = "io.confluent.kafka.serializers.subject.RecordNameStrategy"
 
 
 @contextmanager
-def registry(status: int, answers: dict[str, object]) -> Iterator[SubjectLookup]:
+def registry(status: int, answers: dict[str, object]) -> Iterator[RegistrySchemaLookup]:
     """Yield the lookup at a registry with these answers, by path without its query."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -39,7 +39,7 @@ def registry(status: int, answers: dict[str, object]) -> Iterator[SubjectLookup]
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}"
-        lookup = SubjectLookup(
+        lookup = RegistrySchemaLookup(
             RegistryClient(RegistryClientSettings.of({"schema.registry.url": url}))
         )
         try:

@@ -32,7 +32,7 @@ class _Settings(Protocol):
     def __getitem__(self, name: str) -> Any: ...
 
 
-class SubjectLookup:
+class RegistrySchemaLookup:
     """Asks a registry for the subjects of a schema. Ids count in the default context.
 
     Threads: any. A question blocks for as long as the settings allow.
@@ -42,7 +42,7 @@ class SubjectLookup:
         self._registry = registry
 
     @classmethod
-    def of(cls, settings: "_Settings | Mapping[str, Any]") -> "SubjectLookup":
+    def of(cls, settings: "_Settings | Mapping[str, Any]") -> "RegistrySchemaLookup":
         """Return the lookup of a broker's settings, which have `confluent.schema.registry.url`.
 
         Raises:

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from headrace.broker.schema import schema_register
+from headrace.broker.schema import registered_schemas
+from headrace.broker.schema.registered_schemas import RegisteredSchemas
 from headrace.broker.schema.schema_lookup import SchemaQuestion
-from headrace.broker.schema.schema_register import SchemaRegister
 from headrace.model.error import HeadraceError, ServiceUnavailable
 from headrace.model.topic_config import SUBJECT_NAME_STRATEGIES
 
@@ -37,10 +37,10 @@ def question(topic: str, number: int = 0) -> SchemaQuestion:
     return SchemaQuestion(topic, head, False, SUBJECT_NAME_STRATEGIES[0])
 
 
-def run(scenario: Callable[[SchemaRegister, Registry], Awaitable[None]]) -> None:
+def run(scenario: Callable[[RegisteredSchemas, Registry], Awaitable[None]]) -> None:
     async def main() -> None:
         registry = Registry()
-        register = SchemaRegister(asyncio.get_running_loop(), registry, 1_000)
+        register = RegisteredSchemas(asyncio.get_running_loop(), registry, 1_000)
         try:
             async with asyncio.timeout(30):
                 await scenario(register, registry)
@@ -56,7 +56,7 @@ def test_a_batch_waits_from_when_its_question_was_asked(monkeypatch: pytest.Monk
     async def main() -> None:
         loop = asyncio.get_running_loop()
         registry = Registry()
-        register = SchemaRegister(loop, registry, 1_000)
+        register = RegisteredSchemas(loop, registry, 1_000)
         register.ask(question("t"))
         real = loop.time
         monkeypatch.setattr(loop, "time", lambda: real() + 100.0)
@@ -71,7 +71,7 @@ def test_a_batch_waits_from_when_its_question_was_asked(monkeypatch: pytest.Monk
 
 
 def test_one_question_that_fails_stops_no_other() -> None:
-    async def scenario(register: SchemaRegister, registry: Registry) -> None:
+    async def scenario(register: RegisteredSchemas, registry: Registry) -> None:
         registry.go.set()
         registry.fails = HeadraceError("that is no answer")
         assert await register.ask(question("broken")) is None
@@ -82,9 +82,9 @@ def test_one_question_that_fails_stops_no_other() -> None:
 
 
 def test_while_the_registry_is_down_it_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_register, "_PAUSE_SECONDS", 600.0)
+    monkeypatch.setattr(registered_schemas, "_PAUSE_SECONDS", 600.0)
 
-    async def scenario(register: SchemaRegister, registry: Registry) -> None:
+    async def scenario(register: RegisteredSchemas, registry: Registry) -> None:
         registry.fails = ServiceUnavailable("it is down")
         waiting = [register.ask(question("t", number)) for number in range(50)]
         registry.go.set()
@@ -96,7 +96,7 @@ def test_while_the_registry_is_down_it_is_not_asked(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_topic_does_not_take_the_places_of_others() -> None:
-    async def scenario(register: SchemaRegister, registry: Registry) -> None:
+    async def scenario(register: RegisteredSchemas, registry: Registry) -> None:
         many = [register.ask(question("many", number)) for number in range(101)]
         other = register.ask(question("other"))
         assert [each.done() for each in many] == [False] * 100 + [True]
