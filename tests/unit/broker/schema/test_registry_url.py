@@ -1,4 +1,4 @@
-"""The URL of the schema registry may hold a password, which nobody is shown."""
+"""The URL of the schema registry may hold a password, which is not shown."""
 
 import asyncio
 from pathlib import Path

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -261,6 +262,38 @@ def test_a_batch_of_a_transaction_does_not_wait(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_batch_of_a_transaction_does_not_wait_behind_one_that_waits(tmp_path: Path) -> None:
+    def scenario(client: WireClient, registry: Registry, server: Server) -> None:
+        with WireClient(f"127.0.0.1:{server.listeners[0].port}") as other:
+            producer = _transactional_producer(other)
+
+            def send(sequence: int) -> ErrorCode:
+                batch = sample_batch(
+                    GOOD,
+                    transactional=True,
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.producer_epoch,
+                    sequence=sequence,
+                )
+                number = other.send_produce(12, _request(batch, "payments"))
+                answer = other.receive(ApiKey.PRODUCE, 12, number)
+                return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+            assert client.produce("t", sample_batch(GOOD)).error_code == ErrorCode.none
+            assert send(0) == ErrorCode.none
+            registry.heads.add(BAD)
+            registry.answers.clear()
+            first = client.send_produce(9, _request(sample_batch(BAD)))
+            wait_until(lambda: len(registry.asked) == 2, what="the second question")
+            assert send(1) == ErrorCode.request_timed_out
+            registry.answers.set()
+            answer = client.receive(ApiKey.PRODUCE, 9, first)
+            assert answer.topics[0].partitions[0].base_offset == 2
+            assert send(1) == ErrorCode.none
+
+    run(tmp_path, scenario)
+
+
 def test_a_batch_of_a_transaction_is_refused_for_good_when_the_registry_said_no(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,9 +368,26 @@ def test_a_topic_cannot_be_checked_without_a_registry(tmp_path: Path) -> None:
     run(tmp_path, scenario, registry=False)
 
 
-def _request(batch: bytes) -> ProduceRequest:
+def _transactional_producer(client: WireClient) -> Any:
+    body = {
+        "transactional_id": "payments",
+        "transaction_timeout": 60_000,
+        "producer_id": -1,
+        "producer_epoch": -1,
+    }
+    given: list[Any] = []
+
+    def ask() -> bool:
+        given.append(client.ask(ApiKey.INIT_PRODUCER_ID, 4, body))
+        return given[-1].error_code == ErrorCode.none
+
+    wait_until(ask, what="a producer id")
+    return given[-1]
+
+
+def _request(batch: bytes, transactional_id: str | None = None) -> ProduceRequest:
     topic = ProduceTopic("t", None, [ProducePartition(0, memoryview(batch))])
-    return ProduceRequest(None, -1, 30_000, [topic])
+    return ProduceRequest(transactional_id, -1, 30_000, [topic])
 
 
 def _question() -> SchemaQuestion:
