@@ -10,8 +10,9 @@ producer repeats. By then the answer is often known.
 Rule 2: a batch of a transaction does not wait: its transaction could end meanwhile, and records
 that come behind its marker would be in no transaction that any coordinator ends.
 Rule 3: `_MOST_WAITING_BYTES` of batches wait, whatever the registry does.
-Rule 4: reading the heads holds a thread for no longer than some tenths of a second, and those that
-all batches share for less (`_PROMPT_READ`).
+Rule 4: reading the heads takes 7 us for each record. So it holds the threads that all batches share
+for some tenths of a second at most (`_PROMPT_READ`), and the one for long batches for three seconds
+(`_MOST_READ`, of keys and of values).
 """
 
 from collections.abc import Iterator
