@@ -47,9 +47,9 @@ from headrace.broker.replica.refused_batch import RefusedBatches
 from headrace.broker.replica.replica_roles import ReplicaRoles
 from headrace.broker.replica.replication_throttle import ReplicationThrottle
 from headrace.broker.replica.topic_table import TopicTable
+from headrace.broker.schema.registered_schemas import RegisteredSchemas
 from headrace.broker.schema.schema_check import SchemaChecks
 from headrace.broker.schema.schema_lookup import SchemaLookup
-from headrace.broker.schema.schema_register import SchemaRegister
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
 from headrace.cluster.store import ClusterStore
@@ -117,7 +117,7 @@ class Broker:
         self.group_commit = GroupCommit()
         self.batch_opener = BatchOpener(self.loop)
         self.schema_checks = SchemaChecks(
-            SchemaRegister(
+            RegisteredSchemas(
                 self.loop, schema_lookup, settings["confluent.schema.registry.max.cache.size"]
             )
         )
@@ -233,7 +233,7 @@ class Broker:
         """Stop the coordinators, flush the logs and mark them clean."""
         self.groups.stop()
         self.transactions.stop()
-        self.schema_checks.register.close()
+        self.schema_checks.registered.close()
         self.batch_opener.close()
         self.group_commit.close()
         await self.applier.topics.settle()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.broker.config.listener import Listener
     from headrace.broker.config.settings import BrokerSettings
     from headrace.cluster.store import ClusterStore
-    from headrace.serde.subject_lookup import SubjectLookup
+    from headrace.serde.registry_schema_lookup import RegistrySchemaLookup
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -206,13 +206,13 @@ def _store(servers: str | None, settings: "BrokerSettings") -> "Callable[[], Clu
     return lambda: ZooKeeperStore.open(servers, session_ms=session_ms, access=access)
 
 
-def _schema_lookup(settings: "BrokerSettings") -> "SubjectLookup | None":
+def _schema_lookup(settings: "BrokerSettings") -> "RegistrySchemaLookup | None":
     """Return the schema registry of the settings; None without one."""
     if settings["confluent.schema.registry.url"] is None:
         return None
-    from headrace.serde.subject_lookup import SubjectLookup
+    from headrace.serde.registry_schema_lookup import RegistrySchemaLookup
 
-    return SubjectLookup.of(settings)
+    return RegistrySchemaLookup.of(settings)
 
 
 def _stop(stopping: asyncio.Event, number: int) -> None:

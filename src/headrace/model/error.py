@@ -144,6 +144,10 @@ class RequestTimedOut(PeerError):
     """What a request waits for did not happen before its timeout."""
 
 
+class ServiceUnavailable(HeadraceError):
+    """A service that others ask does not answer, or refuses whatever it is asked."""
+
+
 class UncleanableLog(HeadraceError):
     """Compaction cannot read stored bytes. That log stays as it is; others go on.
 

@@ -2,16 +2,21 @@
 
 Byte format of a head: 00 and an id of four bytes, or 01 and a GUID of 16. It begins the key or the
 value, or is in a header `__key_schema_id` or `__value_schema_id`, which comes first.
+
+Plain Python reads them, some microseconds for each record and each header. A few kilobytes of gzip
+hold millions of either, so both are bounded.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from headrace.model.error import BatchTooLarge, InvalidRecord
 from headrace.records.varint import read_varint
 
 _ID_BYTES = 5
 _GUID_BYTES = 17
 _VALUE_HEADER = b"__value_schema_id"
 _KEY_HEADER = b"__key_schema_id"
+_MOST_HEADERS: Final = 100
 
 
 class SchemaHeads(NamedTuple):
@@ -26,12 +31,20 @@ class SchemaHeads(NamedTuple):
     missing: list[int]
 
 
-def schema_heads(rows: memoryview, count: int, *, key: bool) -> SchemaHeads:
+def schema_heads(rows: memoryview, count: int, *, key: bool, most_read: int) -> SchemaHeads:
     """Return the heads of the keys or values of `count` records.
 
     Args:
         rows: inflated records whose framing is sound (`framing.inspect`).
+        most_read: how many records and headers are read, together.
+
+    Raises:
+        BatchTooLarge: it has more of them.
+        InvalidRecord: a record has more than a hundred headers.
     """
+    left = most_read - count
+    if left < 0:
+        raise _too_many(most_read)
     named: dict[bytes, list[int]] = {}
     missing: list[int] = []
     wanted = _KEY_HEADER if key else _VALUE_HEADER
@@ -45,7 +58,13 @@ def schema_heads(rows: memoryview, count: int, *, key: bool) -> SchemaHeads:
         value_size, value_at = read_varint(rows, key_at + max(key_size, 0))
         size, at = (key_size, key_at) if key else (value_size, value_at)
         if size >= 0:
-            head = _header_head(rows, value_at + max(value_size, 0), wanted)
+            headers, headers_at = read_varint(rows, value_at + max(value_size, 0))
+            if headers > _MOST_HEADERS:
+                raise _too_many_headers(number, headers)
+            left -= headers
+            if left < 0:
+                raise _too_many(most_read)
+            head = _header_head(rows, headers_at, headers, wanted)
             head = head or _head(rows[at : at + size])
             if head is None:
                 missing.append(number)
@@ -55,8 +74,7 @@ def schema_heads(rows: memoryview, count: int, *, key: bool) -> SchemaHeads:
     return SchemaHeads(named, missing)
 
 
-def _header_head(rows: memoryview, at: int, wanted: bytes) -> bytes | None:
-    headers, at = read_varint(rows, at)
+def _header_head(rows: memoryview, at: int, headers: int, wanted: bytes) -> bytes | None:
     for _ in range(headers):
         size, at = read_varint(rows, at)
         name = rows[at : at + size]
@@ -73,3 +91,18 @@ def _head(data: memoryview) -> bytes | None:
         return None
     size = _GUID_BYTES if data[0] else _ID_BYTES
     return bytes(data[:size]) if len(data) >= size else None
+
+
+def _too_many(most: int) -> BatchTooLarge:
+    return BatchTooLarge(
+        f"a batch has more than {most:,} records and headers, which is too many to look for their "
+        "schemas: send smaller batches"
+    )
+
+
+def _too_many_headers(number: int, headers: int) -> InvalidRecord:
+    most = f"a topic that checks schemas takes {_MOST_HEADERS}"
+    return InvalidRecord(
+        f"record {number} has {headers:,} headers, and {most}: send fewer",
+        [(number, f"it has {headers:,} headers, and {most}")],
+    )

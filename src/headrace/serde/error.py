@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headrace.model.error import HeadraceError
+from headrace.model.error import HeadraceError, ServiceUnavailable
 
 _MOST_CHARACTERS: Final = 500
 
@@ -26,7 +26,7 @@ class RegistryError(HeadraceError):
         self.code = code
 
 
-class RegistryUnreachable(HeadraceError):
+class RegistryUnreachable(ServiceUnavailable):
     """No registry of the list answers."""
 
 

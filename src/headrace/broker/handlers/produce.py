@@ -273,7 +273,8 @@ def _append(
         batch = _one_batch(records)
     except HeadraceError as error:
         return _failed(index, error), None
-    strict = implicit and bool(batch[_FLAGS_AT] & TRANSACTIONAL_BIT)
+    transactional = bool(batch[_FLAGS_AT] & TRANSACTIONAL_BIT)
+    strict = implicit and transactional
 
     def append(admitted: "Callable[[], list[Batch]] | None" = None) -> AppendOutcome:
         if earlier := _refused_with_earlier(broker, topic, produced, partition):
@@ -294,8 +295,9 @@ def _append(
             return broker.batch_opener.open(
                 partition.name,
                 batch,
-                _admission(broker, partition, batch),
+                _admission(broker, partition, batch, transactional=transactional),
                 append,
+                patient=not transactional,
             )
         except RequestTimedOut as error:
             return _not_appended(broker, topic, produced, _failed(index, error))
@@ -303,10 +305,9 @@ def _append(
 
 
 def _admission(
-    broker: Broker, partition: Partition, batch: memoryview
+    broker: Broker, partition: Partition, batch: memoryview, *, transactional: bool
 ) -> "Callable[[bool], list[Batch]]":
     """Return what opens a batch in a thread, and checks its schemas where the topic asks for it."""
-    transactional = bool(batch[_FLAGS_AT] & TRANSACTIONAL_BIT)
     schemas = broker.schema_checks.of(partition.name.topic, len(batch), transactional=transactional)
     return lambda patient: partition.log.admit(batch, patient=patient, check_schemas=schemas.check)
 

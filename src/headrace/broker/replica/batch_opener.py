@@ -19,6 +19,9 @@ inflates to far more than was sent is given up there, and opened in a thread for
 after the other, at most `_MAX_LONG` waiting. Only batches of its partition wait with it.
 Rule 5: what a batch waits for besides, as an answer of the schema registry (`OpensLater`), it waits
 for on the event loop, and holds no thread. It is opened again when that has come.
+Rule 6: a batch of a transaction does not wait behind one that waits like that: its transaction
+could end meanwhile. It is refused as soon as the other begins to wait, and its producer sends it
+again. Its place stays taken until its turn, so that those behind it keep theirs.
 """
 
 import asyncio
@@ -82,6 +85,10 @@ class BatchOpener:
         self._long = 0
         # Of each partition the batches that came last, at most `_THREADS` of them.
         self.opening: dict[TopicPartition, deque[asyncio.Future[Any]]] = {}
+        # The partitions of which a batch waits for something else than threads (rule 5), and for
+        # each partition what refuses the batches that do not wait with it (rule 6).
+        self._awaiting: set[TopicPartition] = set()
+        self._impatient: dict[TopicPartition, set[Callable[[], object]]] = {}
         self._closed = False
 
     def open(
@@ -90,6 +97,8 @@ class BatchOpener:
         batch: memoryview,
         admit: Admit,
         append: Callable[[Callable[[], list[Batch]]], Outcome],
+        *,
+        patient: bool = True,
     ) -> "asyncio.Future[Outcome]":
         """Return a future of what `append` returns.
 
@@ -100,15 +109,61 @@ class BatchOpener:
                 OpensLater once, and is called again when that is ready (rule 5).
             append: called on the loop after the batches before it. It is given a function that
                 returns what `admit` returned, or raises what it raised.
+            patient: False for a batch of a transaction. Where another waits as in rule 5, what
+                `append` is given raises RequestTimedOut, before the batch has its turn (rule 6).
 
         Raises:
-            RequestTimedOut: too many bytes wait already (rule 3).
+            RequestTimedOut: too many bytes wait already (rule 3), or one waits as in rule 5, and
+                this is not `patient`.
         """
         if self._closed:
             raise RuntimeError("no batch is opened after shutdown")
+        if patient:
+            return self._queue(partition, batch, admit, append, patient=True)
+        if partition in self._awaiting:
+            raise _not_now()
+        outcome: asyncio.Future[Outcome] = self._loop.create_future()
+
+        def append_once(admitted: Callable[[], list[Batch]]) -> Outcome:
+            if not outcome.done():
+                outcome.set_result(append(admitted))
+            return outcome.result()
+
+        def give_up() -> None:
+            self._loop.call_soon(append_once, _refused_now)
+
+        def settle(done: "asyncio.Future[Outcome]") -> None:
+            others.discard(give_up)
+            if not others and self._impatient.get(partition) is others:
+                del self._impatient[partition]
+            error = None if done.cancelled() else done.exception()
+            if outcome.done():
+                return
+            if error is None:
+                outcome.cancel()
+            else:
+                outcome.set_exception(error)
+
+        task = self._queue(partition, batch, admit, append_once, patient=False)
+        others = self._impatient.setdefault(partition, set())
+        others.add(give_up)
+        task.add_done_callback(settle)
+        return outcome
+
+    def _queue(
+        self,
+        partition: TopicPartition,
+        batch: memoryview,
+        admit: Admit,
+        append: Callable[[Callable[[], list[Batch]]], Outcome],
+        *,
+        patient: bool,
+    ) -> "asyncio.Task[Outcome]":
         release = self._hold(batch)
         last = self.opening.setdefault(partition, deque(maxlen=_THREADS))
-        task = self._loop.create_task(self._append_in_turn(tuple(last), admit, append))
+        task = self._loop.create_task(
+            self._append_in_turn(partition, tuple(last), admit, append, patient=patient)
+        )
         last.append(task)
 
         def forget(_: object) -> None:
@@ -148,9 +203,12 @@ class BatchOpener:
 
     async def _append_in_turn(
         self,
+        partition: TopicPartition,
         before: "tuple[asyncio.Future[Any], ...]",
         admit: Admit,
         append: Callable[[Callable[[], list[Batch]]], Outcome],
+        *,
+        patient: bool,
     ) -> Outcome:
         if len(before) == _THREADS:
             await asyncio.wait(before[:1])  # rule 2
@@ -161,12 +219,25 @@ class BatchOpener:
             if isinstance(error, TakesLong):
                 work = self._open_long(partial(admit, True))
             elif isinstance(error, OpensLater):
-                await error.ready()
+                await self._wait(partition, error, patient)
                 work = self._open_in(self._threads, partial(admit, False))
             else:
                 break
             await asyncio.wait((work,))
         return append(work.result)
+
+    async def _wait(self, partition: TopicPartition, later: OpensLater, patient: bool) -> None:
+        """Wait for what a batch needs. One batch of a partition does at a time: the first."""
+        if not patient:
+            await later.ready()
+            return
+        self._awaiting.add(partition)
+        for give_up in self._impatient.get(partition, ()):
+            give_up()
+        try:
+            await later.ready()
+        finally:
+            self._awaiting.discard(partition)
 
     def _open_long(self, admit: Callable[[], list[Batch]]) -> "asyncio.Future[list[Batch]]":
         if self._long >= _MAX_LONG:
@@ -191,3 +262,14 @@ class BatchOpener:
             cancelled.cancel()
             return cancelled
         return self._loop.run_in_executor(threads, admit)
+
+
+def _not_now() -> RequestTimedOut:
+    return RequestTimedOut(
+        "a batch before this one waits for the schema registry, and one of a transaction does not "
+        "wait with it: send it again"
+    )
+
+
+def _refused_now() -> list[Batch]:
+    raise _not_now()

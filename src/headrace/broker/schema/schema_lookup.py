@@ -14,7 +14,8 @@ class SchemaLookup(Protocol):
             strategy: how the subject is named: one of `SUBJECT_NAME_STRATEGIES`.
 
         Raises:
-            HeadraceError: the registry did not say.
+            ServiceUnavailable: the registry does not answer, whatever it is asked.
+            HeadraceError: it did not answer this question.
         """
 
     def close(self) -> None:

@@ -46,9 +46,9 @@ _KEY_RULE = "it has no key, and the topic is compacted"
 _MAX_NAMED_RECORDS = 1000
 
 
-CheckSchemas = Callable[[LogConfig, memoryview, int], object]
+CheckSchemas = Callable[[LogConfig, memoryview, int, bool], object]
 """Raises what is wrong with the schemas that sound records name: given the topic's configuration,
-the records of one batch, inflated, and their number."""
+the records of one batch, inflated, their number, and `patient`."""
 
 
 def admit(
@@ -67,7 +67,8 @@ def admit(
 
     Raises:
         ConfigError: the topic checks schemas, and nothing here can.
-        TakesLong: not `patient`, and a batch inflates to 1 MiB and a hundred times its size.
+        TakesLong: not `patient`, and a batch inflates to 1 MiB and a hundred times its size, or
+            `check_schemas` would take long.
         CorruptBatch, UnsupportedBatch, InvalidRecord: from `Batch.validate`, and for bytes that
             are not whole batches.
         BatchTooLarge: above max.message.bytes.
@@ -90,7 +91,7 @@ def admit(
         if config.checks_schemas:
             if check_schemas is None:
                 raise ConfigError("the topic checks schemas, which only its broker can")
-            check_schemas(config, rows, batch.record_count)
+            check_schemas(config, rows, batch.record_count, patient)
         position += batch_bytes
         if config.compression_type not in (_PRODUCERS_CHOICE, _name(batch.compression)):
             batch = _recompressed(batch, config, rows)

@@ -6,10 +6,11 @@ from headrace.model.config import ConfigType
 SCHEMA_KEYS = [
     broker_key(
         "confluent.schema.registry.url",
-        ConfigType.STRING,
+        ConfigType.PASSWORD,
         None,
         "Where the schema registry answers, http://HOST:PORT; several with commas between them. "
-        "Topics with confluent.value.schema.validation need it.",
+        "Topics with confluent.value.schema.validation need it. It may hold a login, as in "
+        "http://NAME:PASSWORD@HOST:PORT, so it is not shown.",
     ),
     broker_key(
         "confluent.basic.auth.credentials.source",

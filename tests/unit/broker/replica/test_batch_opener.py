@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from headrace.broker.replica.batch_opener import BatchOpener
+from headrace.broker.replica.batch_opener import BatchOpener, OpensLater
 from headrace.model.error import RequestTimedOut, TakesLong
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import Batch
@@ -228,5 +228,92 @@ def test_one_that_takes_long_is_not_opened_after_the_end() -> None:
         await asyncio.gather(*waiting, return_exceptions=True)
 
         assert opening.opened <= 1
+
+    run(scenario)
+
+
+class Questions:
+    """Batches of `ORDERS`; those that are asked about wait until `answered`."""
+
+    def __init__(self, opener: BatchOpener) -> None:
+        self.opener = opener
+        self.waits = asyncio.Event()
+        self.answered = asyncio.Event()
+        self.order: list[int] = []
+
+    async def _ready(self) -> None:
+        self.waits.set()
+        await self.answered.wait()
+
+    def open(
+        self, number: int, *, patient: bool = True, asks: bool = False
+    ) -> "asyncio.Future[int]":
+        known = not asks
+
+        def admit(_: bool) -> list[Batch]:
+            nonlocal known
+            if not known:
+                known = True
+                raise OpensLater(self._ready)
+            return []
+
+        def append(admitted: Callable[[], list[Batch]]) -> int:
+            try:
+                admitted()
+            except RequestTimedOut:
+                return -1
+            self.order.append(number)
+            return number
+
+        return self.opener.open(ORDERS, memoryview(b"batch"), admit, append, patient=patient)
+
+
+def test_a_batch_that_does_not_wait_is_refused_where_another_waits() -> None:
+    async def scenario(opening: Opening) -> None:
+        questions = Questions(opening.opener)
+        first = questions.open(0, asks=True)
+        await questions.waits.wait()
+
+        with pytest.raises(RequestTimedOut, match="waits for the schema registry"):
+            questions.open(1, patient=False)
+
+        behind = questions.open(2)
+        questions.answered.set()
+        assert await asyncio.gather(first, behind) == [0, 2]
+        assert await questions.open(3, patient=False) == 3
+        assert questions.order == [0, 2, 3]
+
+    run(scenario)
+
+
+def test_what_was_queued_before_the_other_waits_is_refused_and_the_rest_keep_their_places() -> None:
+    async def scenario(opening: Opening) -> None:
+        questions = Questions(opening.opener)
+        slow = opening.open(memoryview(b"slow"))
+        asking = questions.open(0, asks=True)
+        queued = [questions.open(number, patient=False) for number in (1, 2, 3)]
+        behind = [questions.open(number) for number in (4, 5)]
+        opening.go.set()
+
+        assert await asyncio.gather(slow, *queued) == [0, -1, -1, -1]
+
+        assert questions.order == []
+        questions.answered.set()
+        assert await asyncio.gather(asking, *behind) == [0, 4, 5]
+        assert questions.order == [0, 4, 5]
+
+    run(scenario)
+
+
+def test_what_goes_wrong_with_a_batch_that_does_not_wait_is_raised() -> None:
+    async def scenario(opening: Opening) -> None:
+        def append(_: object) -> None:
+            raise OSError("the disk is full")
+
+        opened = opening.opener.open(
+            ORDERS, memoryview(b"batch"), lambda _: [], append, patient=False
+        )
+        with pytest.raises(OSError, match="full"):
+            await opened
 
     run(scenario)

@@ -4,15 +4,16 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headrace.broker.replica.batch_opener import OpensLater
-from headrace.broker.schema import schema_check
+from headrace.broker.schema import registered_schemas, schema_check
 from headrace.broker.schema.schema_lookup import SchemaQuestion
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import TopicToCreate
-from headrace.model.error import HeadraceError, RequestTimedOut
+from headrace.model.error import InvalidRecord, RequestTimedOut, ServiceUnavailable
 from headrace.model.topic_config import SUBJECT_NAME_STRATEGIES, LogConfig
 from headrace.records.batch import TRANSACTIONAL_BIT
 from headrace.records.compression import Codec
@@ -54,7 +55,7 @@ class Registry:
         self.asked.append((topic, head, key, strategy))
         self.answers.wait(30)
         if self.broken:
-            raise HeadraceError("the registry is broken")
+            raise ServiceUnavailable("the registry is broken")
         return found
 
     def close(self) -> None:
@@ -153,6 +154,47 @@ def test_a_header_names_the_schema_before_the_value_does(tmp_path: Path) -> None
     run(tmp_path, scenario)
 
 
+def test_a_batch_with_millions_of_headers_is_refused_at_once(tmp_path: Path) -> None:
+    """60 KB of gzip; reading every header would take a minute."""
+
+    def scenario(client: WireClient, registry: Registry, server: Server) -> None:
+        headers = write_varint(20_000_000) + bytes(40_000_000)
+        answer = client.produce("t", packed(Codec.GZIP, (b"k", GOOD), headers=headers))
+        assert answer.error_code == ErrorCode.invalid_record
+        assert "20,000,000 headers" in answer.record_errors[0].message
+
+    run(tmp_path, scenario)
+
+
+def test_many_records_are_read_where_no_other_batch_waits(tmp_path: Path) -> None:
+    def scenario(client: WireClient, registry: Registry, server: Server) -> None:
+        def names() -> list[str]:
+            return [each.name for each in threading.enumerate()]
+
+        assert client.produce("t", sample_batch(*[GOOD] * 5_000)).error_code == ErrorCode.none
+        assert not any(each.startswith("open-long-batch") for each in names())
+        assert client.produce("t", sample_batch(*[GOOD] * 20_001)).error_code == ErrorCode.none
+        assert any(each.startswith("open-long-batch") for each in names())
+        many = packed(Codec.GZIP, *[(None, GOOD)] * 200_001)
+        answer = client.produce("t", many)
+        assert answer.error_code == ErrorCode.message_too_large
+        assert "200,000 records and headers" in answer.error_message
+
+    run(tmp_path, scenario)
+
+
+def test_the_answer_names_the_first_thousand_of_the_records_that_are_wrong(tmp_path: Path) -> None:
+    def scenario(client: WireClient, registry: Registry, server: Server) -> None:
+        other = b"\0\0\0\0\x09"
+        answer = client.produce("t", sample_batch(*[BAD, other] * 1_000))
+        assert answer.error_code == ErrorCode.invalid_record
+        assert [each.batch_index for each in answer.record_errors] == list(range(1_000))
+        assert "2000 records name schemas" in answer.error_message
+        assert "id 9" in answer.record_errors[1].message
+
+    run(tmp_path, scenario)
+
+
 def test_a_batch_waits_for_the_registry_and_others_do_not(tmp_path: Path) -> None:
     """The batch behind it waits too; another partition, and the broker's event loop, go on."""
 
@@ -209,13 +251,94 @@ def test_a_batch_of_a_transaction_does_not_wait(tmp_path: Path) -> None:
             assert batch[22] & TRANSACTIONAL_BIT
             check = checks.of("t", len(batch), transactional=True)
             with pytest.raises(OpensLater) as later:
-                check.check(config, batch[61:], 1)
+                check.check(config, batch[61:], 1, True)
             await later.value.ready()
             with pytest.raises(RequestTimedOut, match="has not said yet"):
-                check.check(config, batch[61:], 1)
+                check.check(config, batch[61:], 1, True)
             registry.answers.set()
-            assert await checks.register.resolve([_question()], 60.0) == {_question(): True}
-            checks.of("t", len(batch), transactional=True).check(config, batch[61:], 1)
+            assert await checks.registered.resolve([_question()], 60.0) == {_question(): True}
+            checks.of("t", len(batch), transactional=True).check(config, batch[61:], 1, True)
+
+    asyncio.run(main())
+
+
+def test_a_batch_of_a_transaction_does_not_wait_behind_one_that_waits(tmp_path: Path) -> None:
+    def scenario(client: WireClient, registry: Registry, server: Server) -> None:
+        with WireClient(f"127.0.0.1:{server.listeners[0].port}") as other:
+            producer = _transactional_producer(other)
+
+            def send(sequence: int) -> ErrorCode:
+                batch = sample_batch(
+                    GOOD,
+                    transactional=True,
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.producer_epoch,
+                    sequence=sequence,
+                )
+                number = other.send_produce(12, _request(batch, "payments"))
+                answer = other.receive(ApiKey.PRODUCE, 12, number)
+                return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+            assert client.produce("t", sample_batch(GOOD)).error_code == ErrorCode.none
+            assert send(0) == ErrorCode.none
+            registry.heads.add(BAD)
+            registry.answers.clear()
+            first = client.send_produce(9, _request(sample_batch(BAD)))
+            wait_until(lambda: len(registry.asked) == 2, what="the second question")
+            assert send(1) == ErrorCode.request_timed_out
+            registry.answers.set()
+            answer = client.receive(ApiKey.PRODUCE, 9, first)
+            assert answer.topics[0].partitions[0].base_offset == 2
+            assert send(1) == ErrorCode.none
+
+    run(tmp_path, scenario)
+
+
+def test_a_batch_of_a_transaction_is_refused_for_good_when_the_registry_said_no(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registered_schemas, "_NO_SECONDS", 600.0)
+
+    async def main() -> None:
+        registry = Registry()
+        async with local_broker(tmp_path, schema_lookup=registry) as server:
+            checks = server.broker.schema_checks
+            config = LogConfig.parse({VALUES: "true"})
+            batch = memoryview(sample_batch(BAD, transactional=True))
+
+            async def attempt(*, transactional: bool = True) -> None:
+                check = checks.of("t", len(batch), transactional=transactional)
+                try:
+                    check.check(config, batch[61:], 1, True)
+                except OpensLater as later:
+                    await later.ready()
+                    check.check(config, batch[61:], 1, True)
+
+            question = _question()._replace(head=BAD)
+            with pytest.raises(RequestTimedOut):
+                await attempt()
+            await checks.registered.ask(question)
+            with pytest.raises(InvalidRecord, match="register them first"):
+                await attempt()
+            registry.heads.add(BAD)
+            await attempt(transactional=False)
+            await attempt()
+
+    asyncio.run(main())
+
+
+def test_a_no_counts_for_a_while_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registered_schemas, "_NO_SECONDS", -1.0)
+
+    async def main() -> None:
+        registry = Registry()
+        async with local_broker(tmp_path, schema_lookup=registry) as server:
+            register = server.broker.schema_checks.registered
+            question = _question()._replace(head=BAD)
+            assert await register.ask(question) is False
+            assert register.answer_now(question) is None
+            await register.ask(question)
+            assert len(registry.asked) == 2
 
     asyncio.run(main())
 
@@ -245,9 +368,26 @@ def test_a_topic_cannot_be_checked_without_a_registry(tmp_path: Path) -> None:
     run(tmp_path, scenario, registry=False)
 
 
-def _request(batch: bytes) -> ProduceRequest:
+def _transactional_producer(client: WireClient) -> Any:
+    body = {
+        "transactional_id": "payments",
+        "transaction_timeout": 60_000,
+        "producer_id": -1,
+        "producer_epoch": -1,
+    }
+    given: list[Any] = []
+
+    def ask() -> bool:
+        given.append(client.ask(ApiKey.INIT_PRODUCER_ID, 4, body))
+        return given[-1].error_code == ErrorCode.none
+
+    wait_until(ask, what="a producer id")
+    return given[-1]
+
+
+def _request(batch: bytes, transactional_id: str | None = None) -> ProduceRequest:
     topic = ProduceTopic("t", None, [ProducePartition(0, memoryview(batch))])
-    return ProduceRequest(None, -1, 30_000, [topic])
+    return ProduceRequest(transactional_id, -1, 30_000, [topic])
 
 
 def _question() -> SchemaQuestion:

@@ -5,7 +5,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 from uuid import UUID
 
-from headrace.model.error import ConfigError
+from headrace.model.error import ConfigError, ServiceUnavailable
 from headrace.serde.error import RegistryError, Unencodable
 from headrace.serde.registry_client import RegistryClient
 from headrace.serde.registry_client_settings import RegistryClientSettings
@@ -21,13 +21,18 @@ _STRATEGIES: Final = {
 _TIMEOUT_MS: Final = 5_000
 _DEFAULT_CONTEXT: Final = "."
 _NOT_FOUND: Final = 404
+# The registry's code for a schema that is none; also where our parser refuses one.
+_INVALID_SCHEMA: Final = 42201
+# It refuses whatever we ask: our login is wrong, or we ask too much.
+_REFUSES_ALL: Final = frozenset({401, 403, 429})
+_SERVER_ERROR: Final = 500
 
 
 class _Settings(Protocol):
     def __getitem__(self, name: str) -> Any: ...
 
 
-class SubjectLookup:
+class RegistrySchemaLookup:
     """Asks a registry for the subjects of a schema. Ids count in the default context.
 
     Threads: any. A question blocks for as long as the settings allow.
@@ -37,7 +42,7 @@ class SubjectLookup:
         self._registry = registry
 
     @classmethod
-    def of(cls, settings: "_Settings | Mapping[str, Any]") -> "SubjectLookup":
+    def of(cls, settings: "_Settings | Mapping[str, Any]") -> "RegistrySchemaLookup":
         """Return the lookup of a broker's settings, which have `confluent.schema.registry.url`.
 
         Raises:
@@ -68,8 +73,8 @@ class SubjectLookup:
             strategy: Confluent's class that names the subject.
 
         Raises:
-            RegistryError: the registry refused to say.
-            RegistryUnreachable: no registry answers.
+            RegistryError: the registry refused to say it of this schema.
+            ServiceUnavailable: no registry answers, or it would refuse other questions as well.
         """
         try:
             schema_id = self._id(head)
@@ -87,8 +92,10 @@ class SubjectLookup:
         except Unencodable:
             return False
         except RegistryError as error:
-            if error.status == _NOT_FOUND:
+            if error.status == _NOT_FOUND or error.code == _INVALID_SCHEMA:
                 return False
+            if error.status >= _SERVER_ERROR or error.status in _REFUSES_ALL:
+                raise ServiceUnavailable(f"the schema registry fails: {error}") from error
             raise
         return isinstance(found, list) and subject in found
 
