@@ -24,10 +24,11 @@ from headrace.gateway.registry.body import MOST_BODY_BYTES
 from headrace.gateway.registry.server import RegistryServer
 from headrace.gateway.registry.settings import RegistrySettings
 from headrace.gateway.registry.state.record import mode_record
-from headrace.gateway.registry.store.schema_tail import SchemaTail
+from headrace.gateway.registry.store.schema_tail import CLAIM_HEADER, SchemaTail
 from headrace.gateway.registry.store.schema_topic import create_schema_topic
 from headrace.gateway.registry.store.schema_writer import NotLeading, SchemaWriter
 from headrace.model.error import ConfigError
+from headrace.records.column import HEADERS
 from headrace.testing.readiness import wait_until
 from testkit.peer.stock_consumer import read_topic
 from testkit.process.broker_process import BrokerProcess
@@ -35,6 +36,7 @@ from testkit.process.registry_client import JSON_TYPE, call
 from testkit.process.registry_process import RegistryProcess
 
 RECORD = '{"type":"record","name":"R","fields":[{"name":"x","type":"string"}]}'
+_RECORDS = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS)])
 _numbers = itertools.count()
 
 
@@ -285,3 +287,26 @@ def test_a_leader_that_was_deposed_writes_nothing_that_counts(broker: BrokerProc
         old.close()
         new.close()
         tail.stop()
+
+
+def test_the_leader_corrects_a_late_record_without_a_request(broker: BrokerProcess) -> None:
+    wanted = settings(broker)
+    with RegistryServer(wanted) as server:
+        assert call(server.url, "PUT", "/mode", {"mode": "IMPORT"})[0] == 200
+        rows = {
+            "key": [b'{"keytype":"NOOP","magic":0}', b'{"keytype":"MODE","magic":0}'],
+            "value": [None, b'{"mode":"READONLY"}'],
+            "headers": [[{"key": CLAIM_HEADER, "value": value}] for value in (b"=1000", b"999")],
+        }
+        with Writer(wanted.client, wanted.topic) as writer:
+            writer.write(pa.table(rows, schema=_RECORDS))
+
+        def modes() -> list[bytes | None]:
+            records = read_topic(broker.address, wanted.topic)[0]
+            return [each.value for each in records if b"MODE" in (each.key or b"")]
+
+        wait_until(lambda: len(modes()) > 2, what="the correction", timeout_seconds=60)
+        assert modes()[1:] == [b'{"mode":"READONLY"}', b'{"mode":"IMPORT"}']
+        records = read_topic(broker.address, wanted.topic)[0]
+        kept = [each.value for each in records if each.key == b'{"magic":0,"keytype":"NOOP"}']
+        assert json.loads(kept[-1] or b"")["claim"] >= 1000

@@ -8,6 +8,8 @@ does the parsing and comparing, then under it, when all of that is remembered. S
 does not hold up the writes of others.
 Rule 2: reads are answered from memory, by every instance. An instance that has sent a write on
 answers when its own state has it too, or after `_SEEN_SECONDS`.
+Rule 3: the leader corrects late records on its own, within `_CORRECT_SECONDS`: a registry that
+knows no claims reads a wrong value until then.
 """
 
 import socket
@@ -41,6 +43,7 @@ _START_SECONDS: Final = 120.0
 _LEADER_SECONDS: Final = 20.0
 _LOCK_SECONDS: Final = 60.0
 _SEEN_SECONDS: Final = 10.0
+_CORRECT_SECONDS: Final = 0.5
 _TRIES: Final = 4
 
 
@@ -66,6 +69,10 @@ class RegistryService:
             identity_of(settings, port),
             settings.session_timeout_ms,
         )
+        self._stopping = threading.Event()
+        self._corrections = threading.Thread(
+            target=self._correct, name="registry-corrections", daemon=True
+        )
         self.view = RegistryView(self._tail.read, SchemaChecker())
 
     def start(self) -> None:
@@ -86,12 +93,29 @@ class RegistryService:
             },
         )
         self.election.start()
+        self._corrections.start()
 
     def stop(self) -> None:
+        self._stopping.set()
         self.election.stop()
         self._tail.stop()
+        if self._corrections.ident is not None:
+            self._corrections.join(timeout=10)
         with self._write_lock:
             self._writer.close()
+
+    def _correct(self) -> None:
+        while not self._stopping.wait(_CORRECT_SECONDS):
+            if not self.election.leads or not self._writer.must_correct():
+                continue
+            try:
+                with self._write_lock:
+                    if self.election.leads and not self._stopping.is_set():
+                        self._writer.lead(self.election.lead.term)
+            except NotLeading:
+                log.warning("registry_lead_lost")
+            except Exception as error:  # noqa: BLE001 - the next turn or write tries again
+                log.warning("registry_correction_failed", error=repr(error)[:200])
 
     def _cluster_id(self) -> str:
         try:

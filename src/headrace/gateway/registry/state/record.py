@@ -10,13 +10,14 @@
 | `{"keytype":"CONTEXT","tenant":T,"context":C,"magic":0}` | `{"tenant":T,"context":C}` |
 | `{"keytype":"ASSOC",...}` | an association of a subject with a topic |
 | `{"keytype":"NOOP","magic":0}` | none: written to be read back |
-| `{"magic":0,"keytype":"NOOP"}` | `{"highestIds":{C:I}}`: the highest id that context C had |
+| `{"magic":0,"keytype":"NOOP"}` | `{"highestIds":{C:I},"claim":N}`: what compaction must keep |
 
 Rule 1: the order of a key's members is fixed: compaction compares bytes. Readers take any order,
 for Karapace once wrote another one.
 Rule 2: a value of no bytes is a tombstone too; Karapace writes those.
 Rule 3: the last key is our own. Other registries take it for the one before it, whose value they do
-not read. Its bytes are others, so compaction keeps it apart.
+not read. Its bytes are others, so compaction keeps it apart. Its value has the highest id that each
+context C had, and the number N of the last claim: a claim itself is a tombstone, and vanishes.
 Rule 4: a key of another type, or a record that cannot be read, is passed over. It stays in the
 topic.
 """
@@ -31,6 +32,8 @@ from headrace.gateway.registry.state.stored_schema import Json, StoredSchema, re
 from headrace.schema.schema import Reference, SchemaType
 
 TENANT: Final = "default"
+CLAIM_LIMIT: Final = 10**18
+"""The numbers of claims are below this."""
 
 
 class KeyType(StrEnum):
@@ -288,9 +291,13 @@ def context_record(context: str, *, present: bool = True) -> Record:
     return Record(key, {"tenant": TENANT, "context": context} if present else None)
 
 
-def highest_ids_record(highest: Mapping[str, int]) -> Record:
-    """Return the record that keeps the highest ids of contexts when their schemas are gone."""
-    return Record(HIGHEST_IDS_KEY, {"highestIds": dict(sorted(highest.items()))})
+def highest_ids_record(highest: Mapping[str, int], claim: int) -> Record:
+    """Return the record that keeps the highest ids of contexts when their schemas are gone, and the
+    highest number of a claim, if there was one, when compaction has removed the claim."""
+    value: Json = {"highestIds": dict(sorted(highest.items()))}
+    if claim >= 0:
+        value["claim"] = claim
+    return Record(HIGHEST_IDS_KEY, value)
 
 
 def read_highest_ids(value: Mapping[str, Any]) -> dict[str, int]:
@@ -303,6 +310,20 @@ def read_highest_ids(value: Mapping[str, Any]) -> dict[str, int]:
     if not isinstance(found, dict) or not all(map(_is_number, found.values())):
         raise ValueError("highestIds maps contexts to ids")
     return found
+
+
+def read_kept_claim(value: Mapping[str, Any]) -> int | None:
+    """Return the number of the claim that a record keeps; None if it keeps none.
+
+    Raises:
+        ValueError: it is no such number.
+    """
+    number = value.get("claim")
+    if number is None:
+        return None
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < CLAIM_LIMIT:
+        raise ValueError("the number of a claim is not negative and has at most 18 digits")
+    return number
 
 
 NOOP: Final = Record(RecordKey(KeyType.NOOP))

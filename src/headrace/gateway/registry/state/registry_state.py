@@ -39,6 +39,7 @@ from headrace.gateway.registry.state.record import (
     context_record,
     highest_ids_record,
     read_highest_ids,
+    read_kept_claim,
     read_key,
     read_number,
     read_schema,
@@ -104,6 +105,7 @@ class RegistryState:
         self.associations: dict[RecordKey, Json] = {}
         self.claim = NO_CLAIM
         self.highest_claim = NO_CLAIM
+        self._kept_claim = NO_CLAIM
         self.late: dict[RecordKey, None] = {}
 
     # -- applying records
@@ -155,7 +157,7 @@ class RegistryState:
             case KeyType.ASSOCIATION:
                 self.associations[key] = value or {}
             case KeyType.NOOP if key == HIGHEST_IDS_KEY and value is not None:
-                self._apply_highest_ids(read_highest_ids(value))
+                self._apply_kept(read_highest_ids(value), read_kept_claim(value))
         return Outcome.APPLIED
 
     def _apply_schema(self, key: RecordKey, value: Json | None, ts: int | None) -> Outcome:
@@ -241,7 +243,11 @@ class RegistryState:
                 name: each for name, each in value.items() if name != "subject"
             }
 
-    def _apply_highest_ids(self, highest: Mapping[str, int]) -> None:
+    def _apply_kept(self, highest: Mapping[str, int], claim: int | None) -> None:
+        if claim is not None:  # that claim was before this record, and may be gone
+            self._kept_claim = max(self._kept_claim, claim)
+            self.highest_claim = max(self.highest_claim, claim)
+            self.claim = max(self.claim, claim)
         for context, schema_id in highest.items():
             self._kept_ids[context] = max(self._kept_ids.get(context, 0), schema_id)
             self._max_ids[context] = max(self._max_ids.get(context, 0), schema_id)
@@ -308,7 +314,7 @@ class RegistryState:
         highest = self.max_id(context)
         if self._kept_ids.get(context, 0) >= highest:
             return []
-        return [highest_ids_record({**self._kept_ids, context: highest})]
+        return [highest_ids_record({**self._kept_ids, context: highest}, self.highest_claim)]
 
     def referrers(self, subject: str, version: int) -> list[StoredSchema]:
         """Return the versions that refer to one, deleted ones left out."""
@@ -319,6 +325,14 @@ class RegistryState:
         """Return all contexts; the default one is always there."""
         used = {SubjectName.of(each).context for each in self._versions}
         return sorted({DEFAULT_CONTEXT} | used | self._contexts)
+
+    def keys_to_correct(self) -> list[RecordKey]:
+        """Return the keys whose value the leader must write: those of late records, and that of the
+        record which keeps the last claim, if it does not have it yet."""
+        keys = list(self.late)
+        if self._kept_claim < self.highest_claim and HIGHEST_IDS_KEY not in self.late:
+            keys.insert(0, HIGHEST_IDS_KEY)
+        return keys
 
     def records_of(self, key: RecordKey) -> list[Record]:
         """Return what holds under a key: what a late record is answered with.
@@ -357,7 +371,7 @@ class RegistryState:
             case KeyType.CONTEXT:
                 return context_record(key.context, present=key.context in self._contexts)
             case KeyType.NOOP if key == HIGHEST_IDS_KEY:
-                return highest_ids_record(self._kept_ids)
+                return highest_ids_record(self._kept_ids, self.highest_claim)
         return Record(key)
 
 

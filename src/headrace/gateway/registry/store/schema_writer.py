@@ -61,9 +61,12 @@ class SchemaWriter:
         When this returns, everything before is in the state.
 
         Raises:
-            NotLeading: another instance has claimed at the same time.
+            NotLeading: another instance has claimed at the same time, or since.
             RegistryError: the cluster does not take the claim.
         """
+        if term == self._term and self._tail.read(lambda state: state.claim) > self._claim:
+            self._term = None
+            raise NotLeading
         if term != self._term:
             self._claim = self._next_claim()
             _, offset = self._write([NOOP], f"={self._claim}".encode())
@@ -72,9 +75,13 @@ class SchemaWriter:
             self._term = term
         self._correct()
 
+    def must_correct(self) -> bool:
+        """Return whether `lead` would have something to correct. Threads: any."""
+        return self._tail.read(lambda state: bool(state.keys_to_correct()))
+
     def _next_claim(self) -> int:
         """Return a number above those of all claims so far, also of those that compaction removed:
-        each was about as high as the topic's end of then."""
+        it is kept, or, of a claim of an older release, was about as high as the topic's end."""
         highest = self._tail.read(lambda state: state.highest_claim)
         return max(highest + 1, self._tail.offset)
 
@@ -103,9 +110,13 @@ class SchemaWriter:
             self._writer = None
 
     def _correct(self) -> None:
-        late = self._tail.read(_corrections)
-        if late:
-            self._write(late, str(self._claim).encode())
+        records = self._tail.read(_corrections)
+        if not records:
+            return
+        first, last = self._write(records, str(self._claim).encode())
+        if Outcome.LATE in {self._tail.outcome(offset) for offset in range(first, last + 1)}:
+            self._term = None
+            raise NotLeading
 
     def _write(self, records: Sequence[Record], claim: bytes) -> tuple[int, int]:
         """Write records; return the offsets of the first and the last when they were read."""
@@ -147,9 +158,9 @@ class SchemaWriter:
 
 
 def _corrections(state: RegistryState) -> list[Record]:
-    """Return what late records are answered with, not too much at once."""
+    """Return the valid values of keys with late records, not too many at once."""
     found: list[Record] = []
-    for key in state.late:
+    for key in state.keys_to_correct():
         found += state.records_of(key)
         if len(found) >= _MOST_CORRECTIONS:
             break
