@@ -5,6 +5,8 @@ own, so that writes that wait for each other do not hold up reads, and what pars
 others, so that it does not hold up what only looks something up.
 Rule 2: the bytes of a body count against one budget from their arrival until the answer is there.
 Rule 3: this is the only place that writes a `RegistryError` as bytes.
+Rule 4: web pages of other sites may not use it, also when users log in: a browser that remembers a
+login sends it with the request of any page.
 """
 
 import asyncio
@@ -46,6 +48,8 @@ JSON_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _TYPES: Final = (JSON_TYPE, "application/vnd.schemaregistry+json", "application/json")
 _ACCEPTED_BODIES: Final = (*_TYPES, "application/octet-stream", "")
 
+_NO_LOGIN: Final = "This server has no login and answers only to 127.0.0.1, localhost and [::1]. "
+_NO_PAGES: Final = "Web pages of other sites may not use it."
 _BUDGET_BYTES: Final = 64 << 20
 _READ_THREADS: Final = 8
 _CHECK_THREADS: Final = 8
@@ -124,14 +128,10 @@ class RegistryApp:
         Raises:
             RegistryError: 401, or 403 for a web page.
         """
-        if self._guarded and (
-            not is_loopback_name(headers.get("host", "")) or from_other_site(_Headers(headers))
+        if (self._guarded and not is_loopback_name(headers.get("host", ""))) or from_other_site(
+            _Headers(headers)
         ):
-            raise RegistryError(
-                403,
-                "This server has no login and answers only to 127.0.0.1, localhost and [::1], "
-                "and to no web page of another site.",
-            )
+            raise RegistryError(403, f"{_NO_LOGIN}{_NO_PAGES}" if self._guarded else _NO_PAGES)
         if self._users is None:
             return EVERYTHING
         user = self._users.current.authenticate(headers.get("authorization", ""))

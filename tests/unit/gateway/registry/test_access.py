@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from headrace.client.address import Address
 from headrace.client.settings import ClientSettings
 from headrace.gateway.access.user import Users, add_user, read_users
 from headrace.gateway.registry.access.peer import read_peers
@@ -168,9 +169,8 @@ def test_a_peer_of_one_with_tls_has_tls() -> None:
         read_peers(["http://registry:8081"], tls=True)
 
 
-def test_a_query_of_too_many_parameters_is_refused() -> None:
-    client = ClientSettings.of({"bootstrap.servers": "127.0.0.1:1"})
-    app = RegistryApp(RegistrySettings(client=client), 8081)
+def sent_by(app: RegistryApp, method: str, query: bytes = b"", **headers: str) -> list[Any]:
+    """Send a request and return the messages of its answer."""
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -181,15 +181,51 @@ def test_a_query_of_too_many_parameters_is_refused() -> None:
 
     scope = {
         "type": "http",
-        "method": "GET",
+        "method": method,
         "raw_path": b"/subjects",
-        "query_string": b"&".join([b"a=1"] * 101),
-        "headers": [(b"host", b"localhost")],
+        "query_string": query,
+        "headers": [
+            (name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()
+        ],
     }
     asyncio.run(app(scope, receive, send))
+    return sent
+
+
+def test_a_query_of_too_many_parameters_is_refused() -> None:
+    client = ClientSettings.of({"bootstrap.servers": "127.0.0.1:1"})
+    app = RegistryApp(RegistrySettings(client=client), 8081)
+    sent = sent_by(app, "GET", b"&".join([b"a=1"] * 101), host="localhost")
     app.close()
     assert sent[0]["status"] == 400
     assert b"at most 100 parameters" in sent[1]["body"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"sec_fetch_site": "same-site"}, 403),
+        ({"origin": "https://registry.example", "sec_fetch_site": "same-origin"}, 405),
+        ({}, 405),
+    ],
+)
+@pytest.mark.parametrize("listen", ["127.0.0.1", "0.0.0.0"])
+def test_a_remembered_login_is_no_good_to_pages_of_other_sites(
+    tmp_path: Path, listen: str, headers: dict[str, str], status: int
+) -> None:
+    secret = add_user(tmp_path / "users", SUBJECT_USERS, "ann", ["write:*"])
+    client = ClientSettings.of({"bootstrap.servers": "127.0.0.1:1"})
+    settings = RegistrySettings(
+        client=client, listen=Address(listen, 8081), users=tmp_path / "users"
+    )
+    app = RegistryApp(settings, 8081)
+    login = basic("ann", secret)
+    sent = sent_by(app, "POST", host="registry.example", authorization=login, **headers)
+    app.close()
+    assert sent[0]["status"] == status
 
 
 @pytest.mark.parametrize(
