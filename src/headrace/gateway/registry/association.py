@@ -1,12 +1,13 @@
 """Associations: which subjects the keys and values of a topic have, as Confluent's registry keeps.
 
 A resource is a topic, with a name in a namespace (that of its cluster) and an id. It has at most
-one association of a type, which is `key` or `value`. A strong one owns its subject: the subject has
-no other, and goes with it. A weak one shares it. A frozen one is strong and does not change.
+one association of a type, which is `key` or `value`; another id with the same names does not take
+it over. A strong one owns its subject: the subject has no other, and goes with it. A weak one
+shares it. A frozen one is strong and does not change.
 """
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -153,19 +154,13 @@ def plan_association(
     Raises:
         RegistryError: 40903, 40904, 40905, 40907, 40908, 42212.
     """
-    key, old = _existing(state, resource, wish.type)
+    key, old = _existing(state, resource, wish)
     if wish.schema is None and state.latest(wish.subject) is None:
         raise no_active_version(wish.subject)
     if old is None:
         new = _new(state, resource, wish)
-        key = RecordKey(
-            KeyType.ASSOCIATION,
-            wish.subject,
-            parts=(resource.name, resource.namespace, TOPIC, wish.type),
-        )
     else:
         new = _changed(old, resource, wish, create=create)
-    assert key is not None
     others = [
         each
         for other, each in state.associations.items()
@@ -178,13 +173,32 @@ def plan_association(
     return new, [] if new == old else [Record(key, new)]
 
 
+def check_together(associations: Sequence[Json]) -> None:
+    """Refuse associations of one request of which one owns the subject of another.
+
+    Raises:
+        RegistryError: 40904.
+    """
+    for index, each in enumerate(associations):
+        for other in associations[:index]:
+            if each["subject"] == other["subject"] and "STRONG" in (
+                each.get("lifecycle"),
+                other.get("lifecycle"),
+            ):
+                raise association_of_subject_exists(other["associationType"], each["subject"])
+
+
 def _existing(
-    state: RegistryState, resource: Resource, kind: str
-) -> tuple[RecordKey | None, Json | None]:
+    state: RegistryState, resource: Resource, wish: Wish
+) -> tuple[RecordKey, Json | None]:
+    """Return the key of a wish and what is there: the association of the resource's id, or else
+    the one with the same key, which may be that of another id."""
     for key, value in find_associations(state):
-        if value.get("resourceId") == resource.id and value.get("associationType") == kind:
+        if value.get("resourceId") == resource.id and value.get("associationType") == wish.type:
             return key, value
-    return None, None
+    parts = (resource.name, resource.namespace, TOPIC, wish.type)
+    key = RecordKey(KeyType.ASSOCIATION, wish.subject, parts=parts)
+    return key, state.associations.get(key)
 
 
 def _new(state: RegistryState, resource: Resource, wish: Wish) -> Json:
@@ -208,14 +222,20 @@ def _new(state: RegistryState, resource: Resource, wish: Wish) -> Json:
 def _changed(old: Json, resource: Resource, wish: Wish, *, create: bool) -> Json:
     new = {**old, "lifecycle": wish.lifecycle or old.get("lifecycle", "WEAK")}
     frozen = bool(old.get("frozen"))
+    is_own = old.get("resourceId") == resource.id
     is_same = new == old and old.get("subject") == wish.subject and wish.frozen in (None, frozen)
-    if is_same:
+    if is_own and is_same:
         return old
     if create:
-        raise association_of_resource_exists(wish.type, resource.id)
+        raise association_of_resource_exists(wish.type, str(old.get("resourceId")))
+    if not is_own and not frozen:
+        raise invalid_association(
+            "resourceId",
+            f"'{resource.name}' has this association under another id: delete that one first",
+        )
     if old.get("subject") != wish.subject:
         raise invalid_association("subject", "the subject of an association cannot be changed")
-    if wish.frozen not in (None, frozen):
+    if is_own and wish.frozen not in (None, frozen):
         raise invalid_association("frozen", "frozen cannot be changed")
     if frozen:
         raise association_frozen(wish.type, wish.subject)

@@ -100,6 +100,40 @@ def test_a_frozen_association_goes_only_with_its_subject(registry: MemoryRegistr
     assert registry.code("DELETE", path) == 40410
 
 
+def test_another_id_does_not_take_over_an_association(registry: MemoryRegistry) -> None:
+    frozen = {"frozen": True, "schema": {"schema": '"long"'}}
+    registry.call("POST", "/associations", body(frozen))
+    registry.call("POST", "/associations", body({"subject": "s", "associationType": "key"}))
+    before = dict(registry.state.associations)
+    path = "/associations/resources/t-2"
+    for wish, code in (
+        ({"lifecycle": "WEAK"}, 40908),
+        ({"lifecycle": "STRONG"}, 40908),
+        ({"frozen": True, "schema": {"schema": '"int"'}}, 40908),
+        ({"subject": "s", "associationType": "key"}, 42212),
+        ({"subject": "s", "associationType": "key", "lifecycle": "STRONG"}, 42212),
+    ):
+        other = body(wish, resourceId="t-2")
+        assert registry.code("POST", "/associations", other) == 40903
+        assert registry.code("PUT", path, other) == code
+    assert registry.state.associations == before
+
+
+@pytest.mark.parametrize("lifecycles", [("STRONG",) * 2, ("STRONG", "WEAK"), ("WEAK", "STRONG")])
+def test_associations_of_one_request_do_not_own_one_subject(
+    registry: MemoryRegistry, lifecycles: tuple[str, str]
+) -> None:
+    wishes = [
+        {"subject": "s", "associationType": kind, "lifecycle": lifecycle}
+        for kind, lifecycle in zip(("key", "value"), lifecycles, strict=True)
+    ]
+    assert registry.code("POST", "/associations", body(*wishes)) == 40904
+    assert registry.code("PUT", "/associations/resources/t-1", body(*wishes)) == 40904
+    assert registry.state.associations == {}
+    weak = [{**each, "lifecycle": "WEAK"} for each in wishes]
+    assert registry.call("POST", "/associations", body(*weak))
+
+
 @pytest.mark.parametrize(
     "members",
     [

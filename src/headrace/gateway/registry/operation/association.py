@@ -10,6 +10,7 @@ from headrace.gateway.registry.association import (
     TOPIC,
     Resource,
     Wish,
+    check_together,
     find_associations,
     plan_association,
     read_resource,
@@ -47,8 +48,9 @@ def _write(view: RegistryView, request: Request, *, create: bool) -> Plan:
     records: list[Record] = []
     infos: list[Json] = []
     schemas: list[StoredSchema] = []
-    for wish in wishes:
-        new, changes = _planned(view, resource, wish, create=create)
+    planned = [_planned(view, resource, wish, create=create) for wish in wishes]
+    check_together([new for new, _ in planned])
+    for wish, (new, changes) in zip(wishes, planned, strict=True):
         info = {name: new[name] for name in ("subject", "associationType", "lifecycle", "frozen")}
         if wish.schema is not None:
             plan = registration.register(view, _candidate(view, request, wish))
