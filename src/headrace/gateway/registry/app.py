@@ -3,7 +3,9 @@
 Rule 1: nothing here parses schemas or waits for a broker. That is done in threads: writes in their
 own, so that writes that wait for each other do not hold up reads, and what parses schemas in
 others, so that it does not hold up what only looks something up.
-Rule 2: the bytes of a body count against one budget from their arrival until the answer is there.
+Rule 2: the bytes of a body count against one budget from their arrival until the answer is there;
+those of large answers against another until the client has them. While there is no room for the
+answer of a read, it is not kept: it is made again when there is.
 Rule 3: this is the only place that writes a `RegistryError` as bytes.
 Rule 4: web pages of other sites may not use it, also when users log in: a browser that remembers a
 login sends it with the request of any page.
@@ -24,7 +26,7 @@ from headrace.client.error import ClientError
 from headrace.gateway.access.rights import EVERYTHING, Rights
 from headrace.gateway.access.watched_users import WatchedUsers
 from headrace.gateway.http.asgi import Receive, Scope, Send
-from headrace.gateway.http.byte_budget import ByteBudget
+from headrace.gateway.http.byte_budget import ByteBudget, Share
 from headrace.gateway.registry.access.subject_users import SUBJECT_USERS, can_read, can_write
 from headrace.gateway.registry.body import (
     MOST_BODY_BYTES,
@@ -51,6 +53,11 @@ _ACCEPTED_BODIES: Final = (*_TYPES, "application/octet-stream", "")
 _NO_LOGIN: Final = "This server has no login and answers only to 127.0.0.1, localhost and [::1]. "
 _NO_PAGES: Final = "Web pages of other sites may not use it."
 _BUDGET_BYTES: Final = 64 << 20
+_ANSWERS_BYTES: Final = 64 << 20
+_SMALL_BYTES: Final = 64 << 10
+"""Answers up to this size are sent whatever others are being sent."""
+
+_LISTS_AT_ONCE: Final = 2
 _READ_THREADS: Final = 8
 _CHECK_THREADS: Final = 8
 _WRITE_THREADS: Final = 16
@@ -78,6 +85,8 @@ class RegistryApp:
         self._guarded = settings.is_loopback and self._users is None
         self.service = RegistryService(settings, port)
         self._bodies = ByteBudget(_BUDGET_BYTES, reserve=MOST_BODY_BYTES)
+        self._answers = ByteBudget(_ANSWERS_BYTES)
+        self._lists = asyncio.Semaphore(_LISTS_AT_ONCE)
         self._reads = ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="registry-read")
         self._checks = ThreadPoolExecutor(_CHECK_THREADS, thread_name_prefix="registry-check")
         self._writes = ThreadPoolExecutor(_WRITE_THREADS, thread_name_prefix="registry-write")
@@ -99,13 +108,14 @@ class RegistryApp:
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in scope["headers"]
         }
-        share = self._bodies.share()
+        share, answer_share = self._bodies.share(), self._answers.share()
         try:
             try:
                 content_type = _answer_type(headers)
                 rights = self._authenticate(headers)
                 body = await read_body(receive, headers, share)
-                answer = await self._answer(scope, headers, body, rights, content_type)
+                route, request = _find(scope, headers, body, rights)
+                answer = await self._answer(route, request, content_type, answer_share)
             except Refused as refusal:
                 answer = _error_answer(refusal.error, JSON_TYPE)
                 await _send(send, scope["method"], answer, close=True)
@@ -116,11 +126,12 @@ class RegistryApp:
                 return
             except Disconnected:
                 return
-            del body
+            del body, request
             share.give_back()
             await _send(send, scope["method"], answer)
         finally:
             share.give_back()
+            answer_share.give_back()
 
     def _authenticate(self, headers: Mapping[str, str]) -> Rights:
         """Return the rights of a request's sender.
@@ -140,31 +151,29 @@ class RegistryApp:
         return user.rights
 
     async def _answer(
-        self,
-        scope: Scope,
-        headers: dict[str, str],
-        body: bytes,
-        rights: Rights,
-        content_type: str,
+        self, route: Route, request: Request, content_type: str, share: Share
     ) -> _Answer:
-        path = scope.get("raw_path", b"/").decode("latin-1").partition("?")[0]
-        parts = [unquote(each, errors="replace") for each in path.strip("/").split("/")]
-        match = find_routes([] if parts == [""] else parts)
-        method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        route, names = _route(match, method)
-        query_text = scope["query_string"].decode("latin-1")
-        request = Request(
-            method,
-            names,
-            _query(query_text),
-            None,
-            match.context,
-            rights,
-            path + (f"?{query_text}" if query_text else ""),
-            body,
-            headers,
-        )
-        _authorize(route, request)
+        """Return the answer to a request when there is room for it."""
+        if not route.lists_schemas:
+            return await self._answer_within(route, request, content_type, share)
+        async with self._lists:
+            return await self._answer_within(route, request, content_type, share)
+
+    async def _answer_within(
+        self, route: Route, request: Request, content_type: str, share: Share
+    ) -> _Answer:
+        answer = await self._run(route, request, content_type)
+        size = min(len(answer.body), _ANSWERS_BYTES)
+        if size <= _SMALL_BYTES or share.take_now(size):
+            return answer
+        if route.writes:  # its body counts still
+            await share.take(size)
+            return answer
+        del answer
+        await share.take(size)
+        return await self._run(route, request, content_type)
+
+    async def _run(self, route: Route, request: Request, content_type: str) -> _Answer:
         workers = self._reads
         if route.writes:
             workers = self._writes
@@ -209,6 +218,35 @@ class _Headers:
 
     def get(self, name: str, default: str = "", /) -> str:
         return self._headers.get(name.lower(), default)
+
+
+def _find(
+    scope: Scope, headers: dict[str, str], body: bytes, rights: Rights
+) -> tuple[Route, Request]:
+    """Return the route of a request, which its sender may use.
+
+    Raises:
+        RegistryError: 400, 40301, 404, 405.
+    """
+    path = scope.get("raw_path", b"/").decode("latin-1").partition("?")[0]
+    parts = [unquote(each, errors="replace") for each in path.strip("/").split("/")]
+    match = find_routes([] if parts == [""] else parts)
+    method = "GET" if scope["method"] == "HEAD" else scope["method"]
+    route, names = _route(match, method)
+    query_text = scope["query_string"].decode("latin-1")
+    request = Request(
+        method,
+        names,
+        _query(query_text),
+        None,
+        match.context,
+        rights,
+        path + (f"?{query_text}" if query_text else ""),
+        body,
+        headers,
+    )
+    _authorize(route, request)
+    return route, request
 
 
 def _route(match: Match, method: str) -> tuple[Route, Mapping[str, str]]:

@@ -169,7 +169,7 @@ def test_a_peer_of_one_with_tls_has_tls() -> None:
         read_peers(["http://registry:8081"], tls=True)
 
 
-def sent_by(app: RegistryApp, method: str, query: bytes = b"", **headers: str) -> list[Any]:
+def sent_by(app: RegistryApp, method: str, query: bytes, **headers: str) -> list[Any]:
     """Send a request and return the messages of its answer."""
     sent: list[dict[str, Any]] = []
 
@@ -223,7 +223,7 @@ def test_a_remembered_login_is_no_good_to_pages_of_other_sites(
     )
     app = RegistryApp(settings, 8081)
     login = basic("ann", secret)
-    sent = sent_by(app, "POST", host="registry.example", authorization=login, **headers)
+    sent = sent_by(app, "POST", b"", host="registry.example", authorization=login, **headers)
     app.close()
     assert sent[0]["status"] == status
 

@@ -40,6 +40,7 @@ class Route:
     Attributes:
         serve: returns what is answered, or, if it writes, the `Plan` of it.
         parses: whether it parses schemas, which may take long.
+        lists_schemas: whether its answer has the texts of many schemas.
     """
 
     method: str
@@ -48,6 +49,7 @@ class Route:
     right: Right
     writes: bool = False
     parses: bool = False
+    lists_schemas: bool = False
 
 
 def _route(method: str, path: str, serve: Serve, right: Right) -> Route:
@@ -66,7 +68,7 @@ def _write(method: str, path: str, serve: Callable[[RegistryView, Request], Plan
 ROUTES: Final = (
     _route("GET", "/", server.root, Right.LOGIN),
     _route("POST", "/", server.root, Right.LOGIN),
-    _route("GET", "/schemas", schema.list_schemas, Right.LOGIN),
+    Route("GET", ("schemas",), schema.list_schemas, Right.LOGIN, lists_schemas=True),
     _route("GET", "/schemas/types", schema.list_types, Right.LOGIN),
     _route("GET", "/schemas/ids/{id}", schema.schema_by_id, Right.LOGIN),
     _route("GET", "/schemas/ids/{id}/schema", schema.schema_text_by_id, Right.LOGIN),
