@@ -22,10 +22,10 @@ from headrace.gateway.registry.heavy_work import WorkBudget, WorkGate
 from headrace.gateway.registry.state.registry_state import RegistryState
 from headrace.gateway.registry.state.stored_schema import StoredSchema
 from headrace.gateway.registry.state.subject_name import SubjectName
+from headrace.schema import limit
 from headrace.schema.compatibility import CompatibilityLevel, CompatibilityPolicy, check
 from headrace.schema.error import InvalidSchema
 from headrace.schema.incompatibility import Incompatibility
-from headrace.schema.limit import comparison_limit
 from headrace.schema.parse import parse
 from headrace.schema.parsed import ParsedSchema
 from headrace.schema.schema import Reference, SchemaText, SchemaType
@@ -48,6 +48,10 @@ _REQUEST_CHARACTERS: Final = 4 << 20
 
 _CHARACTERS_PER_STEP: Final = 4
 """Comparing two types takes as long as parsing so many characters."""
+
+_HASHED_PER_CHARACTER: Final = 100
+_CHARACTERS_PER_REFERENCE: Final = 20
+"""Resolving a reference takes as long as parsing so many characters."""
 
 _RESERVED: Final = "confluent:reserved"
 LATEST: Final = -1
@@ -72,8 +76,7 @@ class SchemaChecker:
         Raises:
             RegistryError: 42201, 50002.
         """
-        text, resolved = source.text, source.resolved
-        size = len(text.text) + sum(map(len, resolved.values()))
+        text, resolved, size = source.text, source.resolved, source.characters
 
         def work() -> tuple[ParsedSchema, int]:
             self._budget.spend(size)
@@ -92,11 +95,14 @@ class SchemaChecker:
         level: CompatibilityLevel,
         policy: CompatibilityPolicy,
         new: "SchemaSource",
-        earlier: Sequence["SchemaSource"],
+        earlier: Sequence[Callable[[], "SchemaSource"]],
     ) -> list[Incompatibility]:
         """Return what stands against a schema; empty if it fits to the earlier ones.
 
         The newest of them comes first, and only so many reasons are gathered as an answer shows.
+
+        Args:
+            earlier: each is called when its turn comes, for resolving references takes time, too.
 
         Raises:
             RegistryError: 42201, the schemas are too large or nested too deep to be compared;
@@ -105,7 +111,10 @@ class SchemaChecker:
         found: list[Incompatibility] = []
         first = 0 if level.is_transitive else max(len(earlier) - 1, 0)
         for index in range(len(earlier) - 1, first - 1, -1):
-            reasons = self._check_pair(level, policy, new, earlier[index])
+            self._budget.spend(0)
+            source = earlier[index]()
+            self._budget.spend_last(source.lookup_cost)
+            reasons = self._check_pair(level, policy, new, source)
             found += [replace(each, earlier=index) for each in reasons]
             if len(found) > _MOST_REASONS:
                 break
@@ -120,17 +129,17 @@ class SchemaChecker:
     ) -> list[Incompatibility]:
         def work() -> tuple[list[Incompatibility], int]:
             schemas = self.parse(new), self.parse(earlier)
-            limit = comparison_limit()
+            steps = limit.comparison_limit()
             self._budget.spend(0)
             try:
                 with self._shared.gate.enter():
-                    reasons = check(level, schemas[0], [schemas[1]], policy, limit)
+                    reasons = check(level, schemas[0], [schemas[1]], policy, steps)
             except InvalidSchema as error:
                 raise invalid_schema(
                     f"The schema cannot be compared with earlier ones, details: {_shown(error)}"
                 ) from error
             finally:
-                self._budget.spend_last(limit.spent * _CHARACTERS_PER_STEP)
+                self._budget.spend_last(steps.spent * _CHARACTERS_PER_STEP)
             return reasons, 200 + sum(len(each.message) + len(each.path) for each in reasons)
 
         key = (level, policy, new.digest, earlier.digest)
@@ -174,6 +183,16 @@ class SchemaSource:
 
     text: SchemaText
     resolved: Mapping[str, str]
+
+    @property
+    def characters(self) -> int:
+        return len(self.text.text) + sum(map(len, self.resolved.values()))
+
+    @property
+    def lookup_cost(self) -> int:
+        """What resolving and hashing cost, in characters that could be parsed meanwhile."""
+        hashing = self.characters // _HASHED_PER_CHARACTER
+        return hashing + len(self.resolved) * _CHARACTERS_PER_REFERENCE
 
     @cached_property
     def digest(self) -> bytes:
@@ -277,9 +296,10 @@ def resolve_references(
         deleted: whether a deleted version will do: it does for a schema that is registered already.
 
     Raises:
-        RegistryError: 42201, a reference leads nowhere.
+        RegistryError: 42201, a reference leads nowhere, or they are too many or too large.
     """
     found: dict[str, str] = {}
+    characters = 0
     waiting = [(SubjectName.of(subject), each) for each in reversed(references)]
     steps = 0
     while waiting:
@@ -296,6 +316,12 @@ def resolve_references(
             raise invalid_schema(f"The schema refers to more than {_MOST_REFERENCES} others.")
         schema = find_reference(state, parent, reference, deleted=deleted)
         found[reference.name] = schema.text
+        characters += len(schema.text)
+        if characters > limit.MAX_TOTAL_CHARACTERS:
+            raise invalid_schema(
+                f"The references of the schema have more than {limit.MAX_TOTAL_CHARACTERS} "
+                "characters together."
+            )
         name = SubjectName.of(schema.subject)
         waiting += [(name, each) for each in reversed(schema.references)]
     return found

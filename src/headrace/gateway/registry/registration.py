@@ -9,6 +9,7 @@ again.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -336,7 +337,8 @@ def _judge(
         return []
     if not level.value.endswith("_TRANSITIVE"):
         earlier = earlier[-1:]
-    found = view.checker.check(level, policy, source, [view.source(each) for each in earlier])
+    sources = [partial(view.source, each) for each in earlier]
+    found = view.checker.check(level, policy, source, sources)
     return _messages(found, earlier, level)
 
 
