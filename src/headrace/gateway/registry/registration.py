@@ -50,6 +50,10 @@ MOST_ID: Final = 2**31 - 1
 MOST_ID_STEP: Final = 1_000_000
 """How far above the highest one an imported id may be: the ids after it are given out next."""
 
+MOST_CONTEXTS: Final = 1000
+MOST_CONTEXT_BYTES: Final = 128
+"""One record keeps the names of all contexts whose schemas were deleted for good."""
+
 _MOST_MESSAGES: Final = 100
 _SHOWN_LETTERS: Final = 4096
 
@@ -147,9 +151,27 @@ def _plan(state: RegistryState, candidate: Candidate, prepared: _Prepared) -> Pl
             )
         schema = _with_id(state, draft, name.context)
     records: list[Record] = []
-    if name.context != DEFAULT_CONTEXT and name.context not in state.contexts():
+    contexts = state.contexts() if name.context != DEFAULT_CONTEXT else [DEFAULT_CONTEXT]
+    if name.context not in contexts:
+        _check_new_context(state, name, contexts)
         records.append(context_record(name.context))
     return Plan(schema, [*records, schema_record(schema)])
+
+
+def _check_new_context(state: RegistryState, name: SubjectName, contexts: Sequence[str]) -> None:
+    """Refuse a context past the limits. Those of the past count as long as their ids are kept.
+
+    Raises:
+        RegistryError: 42205, 42208.
+    """
+    if len(name.context.encode()) > MOST_CONTEXT_BYTES:
+        raise invalid_subject(name.text)
+    known = state.contexts_with_kept_ids.union(contexts)
+    if name.context not in known and len(known) >= MOST_CONTEXTS:
+        raise not_permitted(
+            f"Context {name.context} is not created: a registry has at most {MOST_CONTEXTS}, "
+            "deleted ones with them. Use one that is there"
+        )
 
 
 def _with_id(state: RegistryState, draft: StoredSchema, context: str) -> StoredSchema:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from headrace.gateway.access.rights import Rights
+from headrace.gateway.registry import registration
 from headrace.gateway.registry.checker import SchemaChecker
 from headrace.gateway.registry.error import RegistryError
 from headrace.gateway.registry.operation import schema as schema_operation
@@ -16,6 +17,7 @@ from headrace.gateway.registry.state.registry_state import LogRecord, Outcome, R
 from headrace.gateway.registry.state.stored_schema import StoredSchema
 from headrace.gateway.registry.view import Plan, RegistryView
 from headrace.schema.schema import SchemaType
+from testkit.sample.memory_registry import MemoryRegistry
 
 
 class Registry:
@@ -395,3 +397,23 @@ def test_a_reference_has_a_version_that_can_be(registry: Registry) -> None:
     for version, code in ((2**40, 400), (-2, 400), (True, 400), (9, 42201)):
         body = {"schema": '"R"', "references": [{"name": "R", "subject": "a", "version": version}]}
         assert registry.code("POST", "/subjects/b/versions", body) == code
+
+
+def test_contexts_are_bounded_in_number_and_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "MOST_CONTEXTS", 3)
+    registry = MemoryRegistry()
+    schema = {"schema": '"int"'}
+    long = ":." + "\xe9" * 64 + ":s"
+    assert registry.code("POST", f"/subjects/{long}/versions", schema) == 42208
+    registry.register(":." + "e" * 127 + ":s", '"int"')
+    registry.register(":.gone:s", '"int"')
+    assert registry.code("POST", "/subjects/:.more:s/versions", schema) == 42205
+    registry.call("DELETE", "/subjects/:.gone:s")
+    registry.call("DELETE", "/subjects/:.gone:s", permanent="true")
+    registry.call("DELETE", "/contexts/gone")
+    assert ".gone" not in registry.state.contexts()
+    # Its highest id is kept for ever, so another one does not take its place.
+    assert registry.code("POST", "/subjects/:.more:s/versions", schema) == 42205
+    registry.register(":.gone:s", '"long"')
+    registry.register("s", '"int"')
+    assert registry.state.max_id(".gone") == 2

@@ -316,6 +316,11 @@ class RegistryState:
             return []
         return [highest_ids_record({**self._kept_ids, context: highest}, self.highest_claim)]
 
+    @property
+    def contexts_with_kept_ids(self) -> frozenset[str]:
+        """Contexts whose highest id is written down, deleted ones with them."""
+        return frozenset(self._kept_ids)
+
     def referrers(self, subject: str, version: int) -> list[StoredSchema]:
         """Return the versions that refer to one, deleted ones left out."""
         places = sorted(self._referrers.get((subject, version), ()))
