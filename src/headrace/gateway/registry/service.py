@@ -44,6 +44,7 @@ _LEADER_SECONDS: Final = 20.0
 _LOCK_SECONDS: Final = 60.0
 _SEEN_SECONDS: Final = 10.0
 _CORRECT_SECONDS: Final = 0.5
+_FAILED_SECONDS: Final = 30.0
 _TRIES: Final = 4
 
 
@@ -105,7 +106,9 @@ class RegistryService:
             self._writer.close()
 
     def _correct(self) -> None:
-        while not self._stopping.wait(_CORRECT_SECONDS):
+        pause = _CORRECT_SECONDS
+        while not self._stopping.wait(pause):
+            pause = _CORRECT_SECONDS
             if not self.election.leads or not self._writer.must_correct():
                 continue
             try:
@@ -114,7 +117,8 @@ class RegistryService:
                         self._writer.lead(self.election.lead.term)
             except NotLeading:
                 log.warning("registry_lead_lost")
-            except Exception as error:  # noqa: BLE001 - the next turn or write tries again
+            except Exception as error:  # noqa: BLE001 - a later turn or write tries again
+                pause = _FAILED_SECONDS  # every try writes a claim
                 log.warning("registry_correction_failed", error=repr(error)[:200])
 
     def _cluster_id(self) -> str:
