@@ -38,6 +38,8 @@ log = structlog.get_logger()
 _THREADS: Final = 8
 _MOST_WAITING: Final = 128
 _MOST_VERSIONS: Final = 200
+_MOST_REASON: Final = 300
+"""Characters of why a record cannot be read, before what to do about it."""
 
 T = TypeVar("T")
 
@@ -210,5 +212,7 @@ def _unreachable() -> RestError:
 
 def _unreadable(why: str, form: str) -> RestError:
     return unprocessable(
-        f"A record is no {form}: {why}. Read it with the format binary, or seek behind it.", 42203
+        f"A record is no {form}: {why[:_MOST_REASON]}. Read it with the format binary, or seek "
+        "behind it.",
+        42203,
     )

@@ -308,7 +308,7 @@ def _parse(
     try:
         return read_record(read_object(document), schemas, topic)
     except RestError as error:
-        return error
+        return error.detached()
 
 
 def _entries(
@@ -327,5 +327,5 @@ def _entries(
         try:
             found.append((name, read_record(each, schemas, topic)))
         except RestError as error:
-            found.append((name, error))
+            found.append((name, error.detached()))
     return found
