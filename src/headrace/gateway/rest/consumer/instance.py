@@ -41,7 +41,7 @@ FETCH_BYTES: Final = 1 << 20
 _INFLATED_BYTES: Final = 32 << 20
 _POLL_MS: Final = 500
 _TIMEOUT_MS: Final = 10_000
-_MOST_TOPICS: Final = 1000
+MOST_TOPICS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class ConsumerInstance:
         if self._is_manual:
             raise _illegal("partitions are assigned to it, and it cannot subscribe as well")
         wanted = sorted(set(topics))
-        if len(wanted) > _MOST_TOPICS:
-            raise RestError(422, f"An instance subscribes to at most {_MOST_TOPICS} topics.")
+        if len(wanted) > MOST_TOPICS:
+            raise RestError(422, f"An instance subscribes to at most {MOST_TOPICS} topics.")
         compiled = None if pattern is None else _compiled(pattern)
         self._leave()
         self._topics, self._pattern, self._may_read = wanted, compiled, may_read
@@ -408,7 +408,7 @@ class ConsumerInstance:
             and self._pattern.fullmatch(name) is not None
             and self._may_read(name)
         ]
-        return sorted(found)[:_MOST_TOPICS]
+        return sorted(found)[:MOST_TOPICS]
 
     def _reading(self, partitions: Iterable[TopicPartition]) -> BatchReader:
         if self._reader is None:
