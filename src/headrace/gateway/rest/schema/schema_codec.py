@@ -2,8 +2,9 @@
 
 Rule 1: everything that may ask the registry runs in threads: those of `run`, or of a consumer
 instance. The event loop waits for none of it.
-Rule 2: a registry that hangs holds `_THREADS` threads and `_MOST_WAITING` requests, and no more:
-others get 50003 at once, and requests without schemas do not notice.
+Rule 2: a registry that hangs holds `_THREADS` threads, `_MOST_WAITING` requests and of their bodies
+`_WAITING_BYTES`, and no more: others are refused at once, and requests without schemas have the
+rest of the budget of bodies.
 Rule 3: what a schema refuses is the client's error, and says why: 42203 a value that does not fit,
 42205 what is no schema, 42207 a schema that cannot be used. A registry that does not answer is
 50003.
@@ -14,12 +15,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import structlog
 
 from headrace.gateway.rest.error import RestError, unprocessable
 from headrace.gateway.rest.json_document import write_json
+from headrace.gateway.rest.request_body import busy
 from headrace.gateway.rest.schema.schema_reference import TYPES, SchemaReference
 from headrace.model.error import ConfigError
 from headrace.schema.error import InvalidSchema
@@ -35,8 +38,12 @@ from headrace.serde.subject_name import SubjectNameStrategy
 
 log = structlog.get_logger()
 
+UNREACHABLE: Final = 50003
+"""The code of a registry that does not answer."""
+
 _THREADS: Final = 8
 _MOST_WAITING: Final = 128
+_WAITING_BYTES: Final = 16 << 20
 _MOST_VERSIONS: Final = 200
 _MOST_REASON: Final = 300
 """Characters of why a record cannot be read, before what to do about it."""
@@ -56,22 +63,30 @@ class SchemaCodec:
         self._deserializer = Deserializer(self._registry)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="rest-schema")
         self._waiting = 0
+        self._waiting_bytes = 0
         self._lock = threading.Lock()
         self._versions: OrderedDict[tuple[str, int], RegisteredSchema] = OrderedDict()
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, size: int, work: Callable[[], T]) -> T:
         """Run work that may ask the registry.
 
+        Args:
+            size: the bytes that a request holds while it waits.
+
         Raises:
-            RestError: 50003, too much waits for the registry.
+            RestError: 50003, too many requests wait for the registry; 42901, with too many bytes.
         """
-        if self._waiting >= _MOST_WAITING:
-            raise _unreachable()
-        self._waiting += 1
-        loop = asyncio.get_running_loop()
-        task = loop.run_in_executor(self._threads, work)
-        task.add_done_callback(self._count_down)
-        return await task
+        with self._lock:
+            if self._waiting >= _MOST_WAITING:
+                raise _unreachable()
+            if self._waiting and self._waiting_bytes + size > _WAITING_BYTES:
+                raise busy()
+            self._waiting += 1
+            self._waiting_bytes += size
+        # Counted until the work ends, also if its request goes away: its thread holds the body.
+        task = self._threads.submit(work)
+        task.add_done_callback(partial(self._count_down, size))
+        return await asyncio.wrap_future(task)
 
     def schema(self, topic: str, named: SchemaReference, *, key: bool) -> RegisteredSchema:
         """Return the schema that a request names. A text is registered, unless it is there.
@@ -152,8 +167,10 @@ class SchemaCodec:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._registry.close()
 
-    def _count_down(self, _: object) -> None:
-        self._waiting -= 1
+    def _count_down(self, size: int, _: object) -> None:
+        with self._lock:
+            self._waiting -= 1
+            self._waiting_bytes -= size
 
     def _find(self, topic: str, named: SchemaReference, *, key: bool) -> RegisteredSchema:
         if named.text is not None:
@@ -207,7 +224,7 @@ def _refused(error: RegistryError) -> RestError:
 
 
 def _unreachable() -> RestError:
-    return RestError(500, "Retriable error: the schema registry does not answer.", 50003)
+    return RestError(500, "Retriable error: the schema registry does not answer.", UNREACHABLE)
 
 
 def _unreadable(why: str, form: str) -> RestError:
