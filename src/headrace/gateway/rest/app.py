@@ -26,7 +26,13 @@ from headrace.gateway.rest.access.sender import authenticate
 from headrace.gateway.rest.access.topic_users import TOPIC_USERS
 from headrace.gateway.rest.cluster_access import ClusterAccess
 from headrace.gateway.rest.consumer.instances import ConsumerInstances
-from headrace.gateway.rest.error import Disconnected, Refused, RestError, cluster_error
+from headrace.gateway.rest.error import (
+    Disconnected,
+    MethodNotAllowed,
+    Refused,
+    RestError,
+    cluster_error,
+)
 from headrace.gateway.rest.exchange import Exchange, Services
 from headrace.gateway.rest.json_document import write_json
 from headrace.gateway.rest.produce.producer import Producer
@@ -37,7 +43,7 @@ from headrace.gateway.rest.router import Router
 from headrace.gateway.rest.schema.schema_codec import SchemaCodec
 from headrace.gateway.rest.settings import RestSettings
 from headrace.gateway.rest.stream.topic_stream import TopicStreams
-from headrace.gateway.rest.table import ROUTES
+from headrace.gateway.rest.table import ROUTES, WITHOUT_HEAD
 from headrace.telemetry.browser_guard import from_other_site, is_loopback_name
 
 log = structlog.get_logger()
@@ -71,7 +77,7 @@ class RestApp:
         self._users = None if settings.users is None else WatchedUsers(settings.users, TOPIC_USERS)
         self._guarded = settings.is_loopback and self._users is None
         self._base_url = base_url
-        self._router = Router((each.method, each.path, each) for each in ROUTES)
+        self._router = Router(((each.method, each.path, each) for each in ROUTES), WITHOUT_HEAD)
         self._bodies = ByteBudget(_BODIES_BYTES, reserve=MOST_BODY_BYTES)
         self._responses = ByteBudget(_RESPONSES_BYTES)
         self._services: Services | None = None
@@ -286,10 +292,11 @@ def _written(answer: Answer) -> Answer:
 
 async def _send_error(send: Send, error: RestError, content_type: str, close: bool) -> None:
     answer = Answer(error.document, error.status, content_type)
-    await _send(send, answer, close=close)
+    allowed = error.allowed if isinstance(error, MethodNotAllowed) else ""
+    await _send(send, answer, close=close, allowed=allowed)
 
 
-async def _send(send: Send, answer: Answer, *, close: bool = False) -> None:
+async def _send(send: Send, answer: Answer, *, close: bool = False, allowed: str = "") -> None:
     body = answer.body
     if body is None:
         body = b"" if answer.document is None else write_json(answer.document)
@@ -300,6 +307,8 @@ async def _send(send: Send, answer: Answer, *, close: bool = False) -> None:
         headers = []
     if answer.status == 401:
         headers.append((b"www-authenticate", b'Basic realm="REST proxy"'))
+    if allowed:
+        headers.append((b"allow", allowed.encode()))
     if close:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})

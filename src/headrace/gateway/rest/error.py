@@ -8,6 +8,7 @@ Rule 3: what a client error says beyond a broker's answer names brokers and thei
 to the log, not to the client.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final, Self
 
 import structlog
@@ -85,6 +86,18 @@ class RestError(HeadraceError):
     def document(self) -> dict[str, Any]:
         """The response's body."""
         return {"error_code": self.code, "message": self.message}
+
+
+class MethodNotAllowed(RestError):
+    """A path that takes other methods than that of the request.
+
+    Attributes:
+        allowed: for the header Allow.
+    """
+
+    def __init__(self, methods: Iterable[str]) -> None:
+        super().__init__(405, "HTTP 405 Method Not Allowed")
+        self.allowed = ", ".join(sorted(methods))
 
 
 class Disconnected(Exception):

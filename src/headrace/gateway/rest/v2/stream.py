@@ -94,4 +94,5 @@ def stream_request(request: Request) -> StreamRequest:
             None if key is None else key.encode("utf-8", "replace"),
             None if contains is None else contains.encode("utf-8", "replace"),
         ),
+        request.sender.name,
     )
