@@ -5,7 +5,7 @@ group of records comes `{"position": "0:17,1:4"}`; a client that connects again 
 `?position=0:17,1:4` goes on there.
 
 Rule 1: errors before the first message are HTTP responses; later ones are a message with
-`error_code` and `message`, and the code of the end: 1011 for a failure of the cluster, 1008 for a
+`error_code` and `message`, and the close code: 1011 for a failure of the cluster, 1008 for a
 right that was taken away, 1003 for a client that sends messages, which has nothing to say here.
 """
 
