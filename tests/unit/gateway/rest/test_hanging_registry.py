@@ -40,7 +40,7 @@ class FakeSerializer:
         text = SchemaText(SchemaType.AVRO, '"int"')
         return RegisteredSchema(1, None, None, None, text, cast(Any, None))
 
-    def registered(self, subject: str, _text: SchemaText) -> RegisteredSchema:
+    def register(self, subject: str, _text: SchemaText) -> RegisteredSchema:
         return self.latest(subject)
 
     def encode(self, *_: object, **__: object) -> bytes:
