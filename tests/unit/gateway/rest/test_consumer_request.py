@@ -8,15 +8,15 @@ from typing import Any, cast
 import pytest
 
 from headrace.gateway.http.byte_budget import ByteBudget
+from headrace.gateway.rest.access.caller import Caller
 from headrace.gateway.rest.access.right import Right
-from headrace.gateway.rest.access.sender import Sender
 from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.exchange import AsyncHandler, Exchange, Services
 from headrace.gateway.rest.request import Request
 from headrace.gateway.rest.v2 import consumer
 
 
-class CountingSender(Sender):
+class CountingCaller(Caller):
     """May do everything, and counts how often that was looked up."""
 
     def __init__(self) -> None:
@@ -38,14 +38,14 @@ class Instances:
         return {}
 
 
-def send(handler: AsyncHandler, document: Any, sender: Sender) -> None:
+def send(handler: AsyncHandler, document: Any, caller: Caller) -> None:
     async def receive() -> Any:
         return {"type": "http.request", "body": json.dumps(document).encode(), "more_body": False}
 
     async def answer(message: Any) -> None:
         raise AssertionError(message)
 
-    request = Request("POST", {"group_name": "g", "instance": "i"}, sender=sender)
+    request = Request("POST", {"group_name": "g", "instance": "i"}, caller=caller)
     services = cast(Services, SimpleNamespace(consumers=Instances()))
     share = ByteBudget(1 << 20).share()
 
@@ -77,10 +77,10 @@ def partitions(count: int) -> list[dict[str, Any]]:
 def test_too_many_topics_are_refused_before_any_right_is_looked_up(
     handler: AsyncHandler, field: str, listed: Any
 ) -> None:
-    sender = CountingSender()
+    caller = CountingCaller()
 
     with pytest.raises(RestError, match="at most 1000 topics"):
-        send(handler, {field: listed(1001)}, sender)
-    assert sender.asked == 0
-    send(handler, {field: listed(1000) * 2}, sender)
-    assert sender.asked <= 1000
+        send(handler, {field: listed(1001)}, caller)
+    assert caller.asked == 0
+    send(handler, {field: listed(1000) * 2}, caller)
+    assert caller.asked <= 1000

@@ -4,7 +4,7 @@ import json
 from typing import Any, cast
 
 from headrace.gateway.rest.error import MOST_MESSAGE_CHARACTERS, RestError
-from headrace.gateway.rest.schema.schema_codec import SchemaCodec
+from headrace.gateway.rest.schema.registry_serde import RegistrySerde
 from headrace.gateway.rest.v3 import records
 from headrace.schema.schema import SchemaText, SchemaType
 from headrace.serde.error import Unencodable
@@ -25,10 +25,10 @@ class QuotingSerializer:
         return RegisteredSchema(1, None, None, None, text, cast(Any, None))
 
 
-def quoting() -> SchemaCodec:
-    codec = SchemaCodec(RegistryClientSettings.of({"schema.registry.url": "http://127.0.0.1:9"}))
-    codec._serializer = cast(Any, QuotingSerializer())
-    return codec
+def quoting() -> RegistrySerde:
+    serde = RegistrySerde(RegistryClientSettings.of({"schema.registry.url": "http://127.0.0.1:9"}))
+    serde._serializer = cast(Any, QuotingSerializer())
+    return serde
 
 
 def check_small(error: object) -> None:
@@ -43,13 +43,13 @@ def check_small(error: object) -> None:
 
 def test_an_error_of_a_record_keeps_neither_its_schema_nor_its_value() -> None:
     record = {"value": {"type": "AVRO", "data": 1}}
-    codec = quoting()
+    serde = quoting()
 
-    [one] = records._parse_all([json.dumps(record).encode()], codec, "t")
+    [one] = records._parse_all([json.dumps(record).encode()], serde, "t")
     [(_, other)] = records._entries(
-        json.dumps({"entries": [{"id": "a", **record}]}).encode(), codec, "t"
+        json.dumps({"entries": [{"id": "a", **record}]}).encode(), serde, "t"
     )
-    codec.close()
+    serde.close()
 
     check_small(one)
     check_small(other)

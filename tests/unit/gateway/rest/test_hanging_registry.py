@@ -13,7 +13,7 @@ from headrace.gateway.http.byte_budget import ByteBudget
 from headrace.gateway.rest.error import Disconnected, RestError
 from headrace.gateway.rest.exchange import AsyncHandler, Exchange, Services
 from headrace.gateway.rest.request import Request
-from headrace.gateway.rest.schema.schema_codec import SchemaCodec
+from headrace.gateway.rest.schema.registry_serde import RegistrySerde
 from headrace.gateway.rest.v2 import produce as v2_produce
 from headrace.gateway.rest.v3 import records
 from headrace.schema.schema import SchemaText, SchemaType
@@ -47,11 +47,11 @@ class FakeSerializer:
         return b"\0"
 
 
-def codec_of(serializer: FakeSerializer) -> SchemaCodec:
+def serde_of(serializer: FakeSerializer) -> RegistrySerde:
     place = RegistryClientSettings.of({"schema.registry.url": "http://127.0.0.1:9"})
-    codec = SchemaCodec(place)
-    codec._serializer = cast(Any, serializer)
-    return codec
+    serde = RegistrySerde(place)
+    serde._serializer = cast(Any, serializer)
+    return serde
 
 
 class FakeProducer:
@@ -71,10 +71,10 @@ class FakeProducer:
 class Client:
     """Sends pieces of a body, and goes."""
 
-    def __init__(self, codec: SchemaCodec, *pieces: bytes) -> None:
+    def __init__(self, serde: RegistrySerde, *pieces: bytes) -> None:
         self.pieces = list(pieces)
         self.producer = FakeProducer()
-        self.codec = codec
+        self.serde = serde
         self.share = ByteBudget(64 << 20).share()
 
     async def receive(self) -> dict[str, Any]:
@@ -93,10 +93,10 @@ class Client:
         kind = {"content-type": "application/json"}
         path = {"topic_name": "t", "cluster_id": "c"}
         services = SimpleNamespace(
-            schemas=self.codec,
+            schemas=self.serde,
             producer=self.producer,
             parsers=parsers,
-            access=SimpleNamespace(cluster_id=cluster_id),
+            cluster=SimpleNamespace(cluster_id=cluster_id),
         )
         request = Request("POST", path, headers=kind)
         bodies = cast(Services, services)
@@ -122,44 +122,44 @@ def codes(parsed: list[Any]) -> list[int]:
 
 def test_a_request_asks_it_once() -> None:
     serializer = FakeSerializer(hangs=True)
-    codec = codec_of(serializer)
+    serde = serde_of(serializer)
     batch = {"entries": [{"id": str(each), **RECORD} for each in range(100)]}
 
-    assert codes(records._parse_all([LINE] * 100, codec, "t")) == [50003] * 100
+    assert codes(records._parse_all([LINE] * 100, serde, "t")) == [50003] * 100
     assert serializer.asked == 1
-    found = records._entries(json.dumps(batch).encode(), codec, "t")
+    found = records._entries(json.dumps(batch).encode(), serde, "t")
     assert codes([each for _, each in found]) == [50003] * 100
     assert serializer.asked == 2
-    codec.close()
+    serde.close()
 
 
 def test_a_stream_asks_it_once() -> None:
     serializer = FakeSerializer(hangs=True)
-    codec = codec_of(serializer)
-    client = Client(codec, json.dumps(PLAIN).encode(), LINE * 5, LINE * 2, LINE, b" ")
+    serde = serde_of(serializer)
+    client = Client(serde, json.dumps(PLAIN).encode(), LINE * 5, LINE * 2, LINE, b" ")
 
     assert codes(client.read_stream()) == [200] + [50003] * 8
     assert serializer.asked == 1
     assert len(client.producer.put_records) == 1
-    codec.close()
+    serde.close()
 
 
 def test_no_piece_is_lost_while_it_is_looked_whether_the_client_has_gone() -> None:
-    codec = codec_of(FakeSerializer(hangs=False))
-    client = Client(codec, LINE * 2, LINE * 3, LINE[:7], LINE[7:], b" ")
+    serde = serde_of(FakeSerializer(hangs=False))
+    client = Client(serde, LINE * 2, LINE * 3, LINE[:7], LINE[7:], b" ")
 
     assert codes(client.read_stream()) == [200] * 6
     assert len(client.producer.put_records) == 6
-    codec.close()
+    serde.close()
 
 
 def test_nothing_is_written_for_a_stream_whose_client_went() -> None:
-    codec = codec_of(FakeSerializer(hangs=False))
-    client = Client(codec, LINE * 2)
+    serde = serde_of(FakeSerializer(hangs=False))
+    client = Client(serde, LINE * 2)
 
     assert client.read_stream() == []
     assert client.producer.put_records == []
-    codec.close()
+    serde.close()
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_nothing_is_written_for_a_request_whose_client_went(
     handler: AsyncHandler, document: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(v2_produce, "format_of", lambda _: "avro")
-    codec = codec_of(FakeSerializer(hangs=False))
-    client = Client(codec, json.dumps(document).encode())
+    serde = serde_of(FakeSerializer(hangs=False))
+    client = Client(serde, json.dumps(document).encode())
 
     async def run() -> None:
         with ThreadPoolExecutor(1) as parsers:
@@ -184,22 +184,22 @@ def test_nothing_is_written_for_a_request_whose_client_went(
     with pytest.raises(Disconnected):
         asyncio.run(run())
     assert client.producer.put_records == []
-    codec.close()
+    serde.close()
 
 
 def test_requests_that_wait_for_it_hold_few_bytes() -> None:
-    codec = codec_of(FakeSerializer(hangs=False))
+    serde = serde_of(FakeSerializer(hangs=False))
     answers = threading.Event()
 
     async def run() -> None:
-        waiting = [asyncio.create_task(codec.run(8 << 20, answers.wait)) for _ in range(2)]
+        waiting = [asyncio.create_task(serde.run(8 << 20, answers.wait)) for _ in range(2)]
         await asyncio.sleep(0)  # both have begun
         with pytest.raises(RestError) as refusal:
-            await codec.run(1, lambda: True)
+            await serde.run(1, lambda: True)
         assert refusal.value.status == 429
         answers.set()
         assert await asyncio.gather(*waiting) == [True, True]
-        assert await codec.run(20 << 20, lambda: True)  # one alone always may
+        assert await serde.run(20 << 20, lambda: True)  # one alone always may
 
     asyncio.run(run())
-    codec.close()
+    serde.close()

@@ -28,7 +28,7 @@ from headrace.client.settings import ClientSettings
 from headrace.gateway.rest.consumer.embedded_format import WITH_SCHEMA, write_data
 from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.json_document import write_json
-from headrace.gateway.rest.schema.schema_codec import SchemaCodec
+from headrace.gateway.rest.schema.registry_serde import RegistrySerde
 from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.records.decode import decode
@@ -65,7 +65,7 @@ class ConsumerInstance:
     """Reads for one client."""
 
     def __init__(
-        self, config: InstanceConfig, settings: ClientSettings, schemas: SchemaCodec | None = None
+        self, config: InstanceConfig, settings: ClientSettings, schemas: RegistrySerde | None = None
     ) -> None:
         self.config = config
         self._schemas = schemas

@@ -23,7 +23,7 @@ from headrace.client.settings import ClientSettings
 from headrace.gateway.rest.consumer.instance import ConsumerInstance, InstanceConfig
 from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.request_body import busy
-from headrace.gateway.rest.schema.schema_codec import SchemaCodec
+from headrace.gateway.rest.schema.registry_serde import RegistrySerde
 from headrace.model.error import HeadraceError
 
 log = structlog.get_logger()
@@ -69,7 +69,7 @@ class ConsumerInstances:
         settings: ClientSettings,
         timeout_seconds: float,
         loop: asyncio.AbstractEventLoop,
-        schemas: SchemaCodec | None = None,
+        schemas: RegistrySerde | None = None,
     ) -> None:
         self._settings = settings
         self._schemas = schemas

@@ -51,7 +51,7 @@ async def create(exchange: Exchange) -> Answer:
     fields = await _document(exchange)
     config = replace(
         _config(group, fields, with_schemas=exchange.services.schemas is not None),
-        owner=exchange.request.sender.name,
+        owner=exchange.request.caller.name,
     )
     exchange.services.consumers.create(config)
     place = f"consumers/{quote(group, safe='')}/instances/{config.name}"
@@ -77,9 +77,9 @@ async def subscribe(exchange: Exchange) -> Answer:
     topics = _few(topics or ())
     if pattern is not None and (not isinstance(pattern, str) or len(pattern) > 1000):
         raise unprocessable("topic_pattern has to be a regular expression.")
-    sender = exchange.request.sender
-    sender.check(Right.READ, topics)
-    may_read = partial(sender.can, Right.READ)
+    caller = exchange.request.caller
+    caller.check(Right.READ, topics)
+    may_read = partial(caller.can, Right.READ)
     await _run(exchange, lambda each: each.subscribe(topics, pattern, may_read))
     return NO_CONTENT
 
@@ -154,7 +154,7 @@ async def read(exchange: Exchange) -> None:
     consumers = exchange.services.consumers
     place = _place(exchange)
     config = consumers.config(*place)
-    exchange.request.sender.check(Right.READ, consumers.sources(*place))
+    exchange.request.caller.check(Right.READ, consumers.sources(*place))
     form = format_of(exchange.request.headers.get("accept", ""))
     if form is not None and form != config.form:
         raise RestError(
@@ -244,21 +244,21 @@ async def _run(exchange: Exchange, work: Callable[[ConsumerInstance], T]) -> T:
 
 
 def _place(exchange: Exchange) -> tuple[str, str]:
-    """Return the group and the name of an instance of the sender's own.
+    """Return the group and the name of an instance of the caller's own.
 
     Raises:
         RestError: there is none.
     """
     path = exchange.request.path
     place = path["group_name"], path["instance"]
-    if exchange.services.consumers.config(*place).owner != exchange.request.sender.name:
+    if exchange.services.consumers.config(*place).owner != exchange.request.caller.name:
         raise RestError(404, "Consumer instance not found.", 40403)
     return place
 
 
 def _check_topics(exchange: Exchange, partitions: Iterable[TopicPartition]) -> None:
-    """Refuse partitions of topics that the sender may not read."""
-    exchange.request.sender.check(Right.READ, {each.topic for each in partitions})
+    """Refuse partitions of topics that the caller may not read."""
+    exchange.request.caller.check(Right.READ, {each.topic for each in partitions})
 
 
 def _few(topics: Iterable[str]) -> set[str]:

@@ -14,8 +14,8 @@ from typing import Final
 
 from headrace.client.error import ClientError
 from headrace.gateway.http.asgi import Receive, Send
+from headrace.gateway.rest.access.caller import denied
 from headrace.gateway.rest.access.right import Right
-from headrace.gateway.rest.access.sender import denied
 from headrace.gateway.rest.error import RestError, cluster_error
 from headrace.gateway.rest.exchange import Services
 from headrace.gateway.rest.json_document import write_json
@@ -56,7 +56,7 @@ async def _send_records(
 ) -> None:
     topic = request.path["topic_name"]
     while not heard.done():
-        if not request.sender.can(Right.READ, topic):
+        if not request.caller.can(Right.READ, topic):
             await _end(send, POLICY_VIOLATION, denied(f"read access to topic {topic}"))
             return
         try:

@@ -1,7 +1,7 @@
 """Consumer groups: members, what they read, and how far they are behind.
 
 A right to a group is none to the topics that its members read: what is shown of topics is of those
-that the sender may describe.
+that the caller may describe.
 """
 
 import re
@@ -38,7 +38,7 @@ class _Lag:
 def list_groups(call: Call) -> Answer:
     check_cluster(call)
     admin = GroupAdmin(call.pool)
-    can = call.request.sender.can
+    can = call.request.caller.can
     found = [
         admin.describe(each.group) for each in admin.list_groups() if can(Right.GROUP, each.group)
     ]
@@ -151,10 +151,10 @@ def _partition(call: Call) -> TopicPartition:
     """Return the partition that the path names.
 
     Raises:
-        RestError: 40301, the sender may not describe its topic.
+        RestError: 40301, the caller may not describe its topic.
     """
     topic = call.request.path["topic_name"]
-    call.request.sender.check(Right.DESCRIBE, [topic])
+    call.request.caller.check(Right.DESCRIBE, [topic])
     return TopicPartition(topic, call.request.number("partition_id"))
 
 
@@ -162,7 +162,7 @@ def _lags(
     call: Call, group: GroupDescription, wanted: Iterable[TopicPartition] | None = None
 ) -> list[_Lag]:
     """Return the lags of all partitions that have a committed offset, or of some of them; of topics
-    that the sender may describe."""
+    that the caller may describe."""
     found = GroupAdmin(call.pool).offsets(group.group)
     visible = {topic for topic in {each.topic for each in found} if call.can_describe(topic)}
     committed = {each: offset for each, offset in found.items() if each.topic in visible}

@@ -39,7 +39,7 @@ from headrace.gateway.rest.request_body import (
     declared_size,
     take,
 )
-from headrace.gateway.rest.schema.schema_codec import UNREACHABLE, SchemaCodec
+from headrace.gateway.rest.schema.registry_serde import UNREACHABLE, RegistrySerde
 from headrace.gateway.rest.v3.record_document import (
     NeedsSchema,
     ReadRecord,
@@ -140,7 +140,7 @@ async def _read(
             async with asyncio.timeout(_patience(splitter.held_bytes, waited)):
                 message = await pieces.next()
             waited += loop.time() - began
-            exchange.request.sender.check(Right.WRITE, (topic,))
+            exchange.request.caller.check(Right.WRITE, (topic,))
             piece = message.get("body", b"")
             more = bool(message.get("more_body"))
             await take(exchange.share, len(piece))
@@ -171,7 +171,7 @@ async def _read(
         pass
     except Refused as refusal:
         await pending.put(_failed(refusal.error))
-    except RestError as error:  # the sender may no longer write
+    except RestError as error:  # the caller may no longer write
         await pending.put(_failed(error))
     except Exception:  # the answers would wait for ever
         log.exception("rest_produce_failed")
@@ -345,7 +345,7 @@ async def _prepare(exchange: Exchange) -> tuple[str, str, TopicLeaders]:
     content_type = request.headers.get("content-type", JSON_TYPE).partition(";")[0].strip().lower()
     if content_type != JSON_TYPE:
         raise RestError(415, f"Content-Type has to be {JSON_TYPE}.")
-    cluster_id = await exchange.services.access.cluster_id()
+    cluster_id = await exchange.services.cluster.cluster_id()
     if request.path["cluster_id"] != cluster_id:
         raise RestError(404, f"Cluster {request.path['cluster_id']} cannot be found.")
     topic = request.path["topic_name"]
@@ -365,7 +365,7 @@ def _is_unreachable(parsed: _Parsed | None) -> TypeGuard[RestError]:
 
 
 def _parse_all(
-    documents: Sequence[bytes], schemas: SchemaCodec | None = None, topic: str = ""
+    documents: Sequence[bytes], schemas: RegistrySerde | None = None, topic: str = ""
 ) -> list[_Parsed]:
     found: list[_Parsed] = []
     for each in documents:
@@ -374,7 +374,7 @@ def _parse_all(
     return found
 
 
-def _parse(document: bytes, schemas: SchemaCodec | None, topic: str) -> _Parsed:
+def _parse(document: bytes, schemas: RegistrySerde | None, topic: str) -> _Parsed:
     try:
         return read_record(read_object(document), schemas, topic)
     except RestError as error:
@@ -382,7 +382,7 @@ def _parse(document: bytes, schemas: SchemaCodec | None, topic: str) -> _Parsed:
 
 
 def _entries(
-    body: bytes, schemas: SchemaCodec | None = None, topic: str = ""
+    body: bytes, schemas: RegistrySerde | None = None, topic: str = ""
 ) -> list[tuple[str, _Parsed]]:
     entries = read_object(body).get("entries")
     if not isinstance(entries, list) or not 0 < len(entries) <= MOST_BATCH_ENTRIES:

@@ -23,7 +23,7 @@ import structlog
 from headrace.gateway.rest.error import RestError, unprocessable
 from headrace.gateway.rest.json_document import write_json
 from headrace.gateway.rest.request_body import busy
-from headrace.gateway.rest.schema.schema_reference import TYPES, SchemaReference
+from headrace.gateway.rest.schema.schema_selector import TYPES, SchemaSelector
 from headrace.model.error import ConfigError
 from headrace.schema.error import InvalidSchema
 from headrace.schema.parse import parse
@@ -51,7 +51,7 @@ _MOST_REASON: Final = 300
 T = TypeVar("T")
 
 
-class SchemaCodec:
+class RegistrySerde:
     """One registry, and threads that wait for it.
 
     Threads: `run` on the event loop, everything else in threads.
@@ -88,7 +88,7 @@ class SchemaCodec:
         task.add_done_callback(partial(self._count_down, size))
         return await asyncio.wrap_future(task)
 
-    def schema(self, topic: str, named: SchemaReference, *, key: bool) -> RegisteredSchema:
+    def schema(self, topic: str, named: SchemaSelector, *, key: bool) -> RegisteredSchema:
         """Return the schema that a request names. A text is registered, unless it is there.
 
         Raises:
@@ -129,7 +129,7 @@ class SchemaCodec:
             raise unprocessable(f"Error serializing message: {error}.", 42207) from None
 
     def encode_all(
-        self, topic: str, named: SchemaReference, datas: Sequence[Any], *, key: bool
+        self, topic: str, named: SchemaSelector, datas: Sequence[Any], *, key: bool
     ) -> tuple[int, list[bytes | None]]:
         """Return the id of a schema, and the framed bytes of what it is for."""
         schema = self.schema(topic, named, key=key)
@@ -172,7 +172,7 @@ class SchemaCodec:
             self._waiting -= 1
             self._waiting_bytes -= size
 
-    def _find(self, topic: str, named: SchemaReference, *, key: bool) -> RegisteredSchema:
+    def _find(self, topic: str, named: SchemaSelector, *, key: bool) -> RegisteredSchema:
         if named.text is not None:
             assert named.type is not None
             text = SchemaText(named.type, named.text)
@@ -193,7 +193,7 @@ class SchemaCodec:
                     self._versions.popitem(last=False)
         return kept
 
-    def _subject(self, topic: str, named: SchemaReference, text: SchemaText, *, key: bool) -> str:
+    def _subject(self, topic: str, named: SchemaSelector, text: SchemaText, *, key: bool) -> str:
         if named.subject is not None:
             return named.subject
         if named.strategy is SubjectNameStrategy.TOPIC_NAME:
