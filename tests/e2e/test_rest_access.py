@@ -162,3 +162,30 @@ def test_records_are_written_and_read_by_those_who_may(
     assert admin.get(f"{path}/records", status=404)["error_code"] == 40403
     assert admin.call("DELETE", path)[0] == 404
     assert ann.call("DELETE", path)[0] == 204
+
+
+def test_groups_show_the_topics_that_a_user_may_describe(
+    login: Callable[[str], RestClient], cluster: str
+) -> None:
+    ann, admin = login("ann"), login("admin")
+    names = ["rest-a-orders", "rest-b-secret"]
+    admin.post("/consumers/ann-2", {"name": "two", "format": "json"})
+    path = "/consumers/ann-2/instances/two"
+    assert admin.call("POST", f"{path}/subscription", {"topics": names})[0] == 204
+    while not admin.get(f"{path}/assignments")["partitions"]:
+        admin.get(f"{path}/records?timeout=1000")
+    offsets = [{"topic": each, "partition": 0, "offset": 0} for each in names]
+    assert admin.call("POST", f"{path}/offsets", {"offsets": offsets})[0] == 200
+    group = f"{cluster}/consumer-groups/ann-2"
+    [member] = ann.get(f"{group}/consumers")["data"]
+    assignments = f"{group}/consumers/{member['consumer_id']}/assignments"
+
+    for each in (f"{group}/lags", assignments):
+        assert [row["topic_name"] for row in admin.get(each)["data"]] == names, each
+        assert [row["topic_name"] for row in ann.get(each)["data"]] == ["rest-a-orders"], each
+        ann.get(f"{each}/rest-a-orders/partitions/0")
+        hidden = f"{each}/rest-b-secret/partitions/0"
+        assert ann.get(hidden, status=403)["error_code"] == 40301
+        admin.get(hidden)
+    assert ann.get(f"{group}/lag-summary")["max_lag_topic_name"] == "rest-a-orders"
+    assert admin.call("DELETE", path)[0] == 204

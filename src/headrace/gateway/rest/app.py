@@ -4,7 +4,7 @@ Rule 1: nothing here waits for a broker: handlers run in threads, or wait withou
 Rule 2: the bytes of a body count against one budget from their arrival until the response is there;
 those of responses with records against another until the client has them.
 Rule 3: this is the only place that writes the error of a whole request as bytes.
-Rule 4: nothing is looked up for a sender who has not logged in, and no body is read of one who has
+Rule 4: nothing is looked up for a caller who has not logged in, and no body is read of one who has
 not the right that the route names.
 Rule 5: web pages of other sites may not use it. A browser asks no one before it sends a body for a
 page whose type is none of JSON's, or that has no type: such bodies are refused.
@@ -22,11 +22,17 @@ from headrace.client.error import ClientError
 from headrace.gateway.access.watched_users import WatchedUsers
 from headrace.gateway.http.asgi import Message, Receive, Scope, Send
 from headrace.gateway.http.byte_budget import ByteBudget
-from headrace.gateway.rest.access.sender import authenticate
+from headrace.gateway.rest.access.caller import authenticate
 from headrace.gateway.rest.access.topic_users import TOPIC_USERS
-from headrace.gateway.rest.cluster_access import ClusterAccess
+from headrace.gateway.rest.cluster_calls import ClusterCalls
 from headrace.gateway.rest.consumer.instances import ConsumerInstances
-from headrace.gateway.rest.error import Disconnected, Refused, RestError, cluster_error
+from headrace.gateway.rest.error import (
+    Disconnected,
+    MethodNotAllowed,
+    Refused,
+    RestError,
+    cluster_error,
+)
 from headrace.gateway.rest.exchange import Exchange, Services
 from headrace.gateway.rest.json_document import write_json
 from headrace.gateway.rest.produce.producer import Producer
@@ -34,10 +40,10 @@ from headrace.gateway.rest.request import JSON_TYPE, V2_TYPE, Answer, Call, Requ
 from headrace.gateway.rest.request_body import MOST_BODY_BYTES, MOST_CONTROL_BYTES
 from headrace.gateway.rest.route import Route
 from headrace.gateway.rest.router import Router
-from headrace.gateway.rest.schema.schema_codec import SchemaCodec
+from headrace.gateway.rest.schema.registry_serde import RegistrySerde
 from headrace.gateway.rest.settings import RestSettings
 from headrace.gateway.rest.stream.topic_stream import TopicStreams
-from headrace.gateway.rest.table import ROUTES
+from headrace.gateway.rest.table import ROUTES, WITHOUT_HEAD
 from headrace.telemetry.browser_guard import from_other_site, is_loopback_name
 
 log = structlog.get_logger()
@@ -71,7 +77,7 @@ class RestApp:
         self._users = None if settings.users is None else WatchedUsers(settings.users, TOPIC_USERS)
         self._guarded = settings.is_loopback and self._users is None
         self._base_url = base_url
-        self._router = Router((each.method, each.path, each) for each in ROUTES)
+        self._router = Router(((each.method, each.path, each) for each in ROUTES), WITHOUT_HEAD)
         self._bodies = ByteBudget(_BODIES_BYTES, reserve=MOST_BODY_BYTES)
         self._responses = ByteBudget(_RESPONSES_BYTES)
         self._services: Services | None = None
@@ -100,12 +106,12 @@ class RestApp:
     def _start(self) -> Services:
         client = self._settings.client
         loop = asyncio.get_running_loop()
-        access = ClusterAccess(client)
+        cluster = ClusterCalls(client)
         registry = self._settings.registry
-        schemas = None if registry is None else SchemaCodec(registry)
+        schemas = None if registry is None else RegistrySerde(registry)
         return Services(
-            access=access,
-            producer=Producer(access, client, loop),
+            cluster=cluster,
+            producer=Producer(cluster, client, loop),
             consumers=ConsumerInstances(
                 client, self._settings.instance_timeout_seconds, loop, schemas
             ),
@@ -169,10 +175,10 @@ class RestApp:
             _Headers(headers)
         ):
             raise RestError(403, _NO_PAGES if self._users else f"{_NO_LOGIN}{_NO_PAGES}", 40301)
-        sender = authenticate(self._users, headers.get("authorization", ""))
+        caller = authenticate(self._users, headers.get("authorization", ""))
         raw_path = scope.get("raw_path") or scope["path"].encode()
         route, path = self._router.find(scope["method"], raw_path.partition(b"?")[0])
-        sender.check_path(route.right, path)
+        caller.check_path(route.right, path)
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if (
             scope["method"] in _BODY_METHODS
@@ -181,7 +187,7 @@ class RestApp:
         ):
             raise RestError(415, "HTTP 415 Unsupported Media Type")
         query = parse_query(scope["query_string"].decode("latin-1"))
-        return route, Request(scope["method"], path, query, headers, sender=sender)
+        return route, Request(scope["method"], path, query, headers, caller=caller)
 
     async def _serve(self, route: Route, exchange: Exchange) -> Answer | None:
         if route.handle_async is not None:
@@ -191,11 +197,11 @@ class RestApp:
         if request.method in _BODY_METHODS:
             body = await exchange.body(MOST_CONTROL_BYTES)
             request = replace(request, body=body)
-        access = exchange.services.access
-        cluster_id = await access.cluster_id()
+        cluster = exchange.services.cluster
+        cluster_id = await cluster.cluster_id()
         handle, base_url = route.handle, self._base_url
         # Its document becomes bytes in the thread, too: a list may have megabytes.
-        return await access.run(
+        return await cluster.run(
             lambda pool: _written(handle(Call(request, pool, base_url, cluster_id)))
         )
 
@@ -268,7 +274,7 @@ def _has_body(headers: Mapping[str, str]) -> bool:
 def _stop(services: Services) -> None:
     services.producer.stop()
     services.streams.stop()
-    services.access.close()
+    services.cluster.close()
     if services.schemas is not None:
         services.schemas.close()
     services.parsers.shutdown(wait=True, cancel_futures=True)
@@ -286,10 +292,11 @@ def _written(answer: Answer) -> Answer:
 
 async def _send_error(send: Send, error: RestError, content_type: str, close: bool) -> None:
     answer = Answer(error.document, error.status, content_type)
-    await _send(send, answer, close=close)
+    allowed = error.allowed if isinstance(error, MethodNotAllowed) else ""
+    await _send(send, answer, close=close, allowed=allowed)
 
 
-async def _send(send: Send, answer: Answer, *, close: bool = False) -> None:
+async def _send(send: Send, answer: Answer, *, close: bool = False, allowed: str = "") -> None:
     body = answer.body
     if body is None:
         body = b"" if answer.document is None else write_json(answer.document)
@@ -300,6 +307,8 @@ async def _send(send: Send, answer: Answer, *, close: bool = False) -> None:
         headers = []
     if answer.status == 401:
         headers.append((b"www-authenticate", b'Basic realm="REST proxy"'))
+    if allowed:
+        headers.append((b"allow", allowed.encode()))
     if close:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})

@@ -8,7 +8,8 @@ Rule 3: what a client error says beyond a broker's answer names brokers and thei
 to the log, not to the client.
 """
 
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, Self
 
 import structlog
 
@@ -54,25 +55,49 @@ _CODES: Final = {
 }
 
 
+MOST_MESSAGE_CHARACTERS: Final = 500
+"""Of a sentence for the client: errors of schemas and values quote them, and may have megabytes."""
+
+
 class RestError(HeadraceError):
     """One error response.
 
     Attributes:
         status: of HTTP.
         code: Confluent's code; the status itself where it has no finer one.
-        message: the sentence for the client.
+        message: the sentence for the client, cut to `MOST_MESSAGE_CHARACTERS`.
     """
 
     def __init__(self, status: int, message: str, code: int | None = None) -> None:
         self.status = status
         self.code = status if code is None else code
+        if len(message) > MOST_MESSAGE_CHARACTERS:
+            message = f"{message[: MOST_MESSAGE_CHARACTERS - 3]}..."
         self.message = message
         super().__init__(f"{self.code}: {message}")
+
+    def detached(self) -> Self:
+        """Return it for a response with many errors: without the errors behind it, and without the
+        frames it came through, which hold the data that it is about."""
+        self.__cause__ = self.__context__ = None
+        return self.with_traceback(None)
 
     @property
     def document(self) -> dict[str, Any]:
         """The response's body."""
         return {"error_code": self.code, "message": self.message}
+
+
+class MethodNotAllowed(RestError):
+    """A path that takes other methods than that of the request.
+
+    Attributes:
+        allowed: for the header Allow.
+    """
+
+    def __init__(self, methods: Iterable[str]) -> None:
+        super().__init__(405, "HTTP 405 Method Not Allowed")
+        self.allowed = ", ".join(sorted(methods))
 
 
 class Disconnected(Exception):

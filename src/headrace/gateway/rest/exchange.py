@@ -8,12 +8,13 @@ from typing import Any, Final, TypeVar
 
 from headrace.gateway.http.asgi import Message, Receive, Send
 from headrace.gateway.http.byte_budget import ByteBudget, Share
-from headrace.gateway.rest.cluster_access import ClusterAccess
+from headrace.gateway.rest.cluster_calls import ClusterCalls
 from headrace.gateway.rest.consumer.instances import ConsumerInstances
+from headrace.gateway.rest.error import Disconnected
 from headrace.gateway.rest.produce.producer import Producer
 from headrace.gateway.rest.request import Answer, Request
 from headrace.gateway.rest.request_body import read_body
-from headrace.gateway.rest.schema.schema_codec import SchemaCodec
+from headrace.gateway.rest.schema.registry_serde import RegistrySerde
 from headrace.gateway.rest.stream.topic_stream import TopicStreams
 
 LARGE_BYTES: Final = 192 << 10
@@ -39,14 +40,14 @@ class Services:
         schemas: None without a schema registry.
     """
 
-    access: ClusterAccess
+    cluster: ClusterCalls
     producer: Producer
     consumers: ConsumerInstances
     streams: TopicStreams
     base_url: str
     parsers: ThreadPoolExecutor
     responses: ByteBudget
-    schemas: SchemaCodec | None = None
+    schemas: RegistrySerde | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,15 @@ class Exchange:
         except TimeoutError:
             return False
         return True
+
+    async def check_present(self) -> None:
+        """Refuse to go on for a client that has gone; for a request whose body was read.
+
+        Raises:
+            Disconnected: it has.
+        """
+        if await self.has_gone():
+            raise Disconnected
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         """Begin a response that is sent in pieces."""

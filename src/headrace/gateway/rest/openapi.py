@@ -15,7 +15,7 @@ _WITH_BODY: Final = ("POST", "PUT", "PATCH")
 _ERRORS: Final = {
     400: "A parameter or the body is wrong",
     401: "No user of the proxy, where there are users",
-    403: "The sender may not do this",
+    403: "The caller may not do this",
     404: "There is no such path, topic, group or other resource",
     413: "It is too large for the proxy or the cluster",
     414: "The path is too long",

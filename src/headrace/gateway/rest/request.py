@@ -6,8 +6,8 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from headrace.client.network.pool import ConnectionPool
+from headrace.gateway.rest.access.caller import ANYONE, Caller
 from headrace.gateway.rest.access.right import Right
-from headrace.gateway.rest.access.sender import ANYONE, Sender
 from headrace.gateway.rest.error import RestError, bad_request
 from headrace.gateway.rest.json_document import read_json, read_object
 
@@ -24,7 +24,7 @@ class Request:
         path: the parameters in the path, decoded.
         query: the parameters behind `?`; of several with one name, the last.
         headers: by names in lower case.
-        sender: who sent it.
+        caller: who sent it.
     """
 
     method: str
@@ -32,7 +32,7 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    sender: Sender = ANYONE
+    caller: Caller = ANYONE
 
     def document(self) -> dict[str, Any]:
         """Return the body, a JSON object.
@@ -106,8 +106,8 @@ class Call:
     cluster_id: str
 
     def can_describe(self, topic: str) -> bool:
-        """Return whether the sender may see a topic."""
-        return self.request.sender.can(Right.DESCRIBE, topic)
+        """Return whether the caller may see a topic."""
+        return self.request.caller.can(Right.DESCRIBE, topic)
 
 
 def parse_query(text: str) -> dict[str, str]:

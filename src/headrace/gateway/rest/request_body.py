@@ -81,8 +81,8 @@ def declared_size(headers: Mapping[str, str]) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
-def busy() -> RestError:
-    return RestError(429, "The proxy has more requests than it can hold.", 42901)
+def busy(why: str = "The proxy has more requests than it can hold.") -> RestError:
+    return RestError(429, why, 42901)
 
 
 def _too_large(limit: int) -> RestError:

@@ -31,6 +31,7 @@ class Route:
         status: of success.
         also: other statuses of success.
         query: the parameters behind `?`.
+        has_head: of a GET, whether HEAD may be sent as well: not where GET streams or consumes.
     """
 
     method: str
@@ -45,3 +46,4 @@ class Route:
     status: int = 200
     also: tuple[int, ...] = ()
     query: tuple[str, ...] = ()
+    has_head: bool = True

@@ -3,14 +3,15 @@
 Rule 1: a path is divided at `/` before its segments are decoded, so `%2F` stays inside a segment,
 and `.` and `..` are names like any other. Nothing is normalised.
 Rule 2: a fixed segment goes before a parameter: `topics/-/configs` before `topics/{name}/configs`.
+Rule 3: what answers GET answers HEAD, but for the paths that are excepted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from headrace.gateway.rest.error import RestError, bad_request, not_found
+from headrace.gateway.rest.error import MethodNotAllowed, RestError, bad_request, not_found
 
 MOST_PATH_BYTES: Final = 8192
 _MOST_SEGMENTS: Final = 16
@@ -33,7 +34,9 @@ class Router(Generic[R]):
     ('describe', {'topic': 'a b'})
     """
 
-    def __init__(self, routes: Iterable[tuple[str, str, R]]) -> None:
+    def __init__(
+        self, routes: Iterable[tuple[str, str, R]], without_head: Container[str] = ()
+    ) -> None:
         self._root: _Node[R] = _Node()
         for method, path, route in routes:
             node = self._root
@@ -46,6 +49,8 @@ class Router(Generic[R]):
                 else:
                     node = node.fixed.setdefault(segment, _Node())
             node.methods[method] = (route, tuple(names))
+            if method == "GET" and path not in without_head:
+                node.methods["HEAD"] = (route, tuple(names))
 
     def find(self, method: str, raw_path: bytes) -> tuple[R, dict[str, str]]:
         """Return the route and the parameters of a path.
@@ -65,15 +70,13 @@ class Router(Generic[R]):
             raise not_found()
         others: set[str] = set()
         for node, values in _walk(self._root, segments, ()):
-            found = node.methods.get(method) or node.methods.get(
-                "GET" if method == "HEAD" else method
-            )
+            found = node.methods.get(method)
             if found is not None:
                 route, names = found
                 return route, dict(zip(names, values, strict=True))
             others |= node.methods.keys()
         if others:
-            raise RestError(405, "HTTP 405 Method Not Allowed")
+            raise MethodNotAllowed(others)
         raise not_found()
 
 

@@ -27,4 +27,5 @@ ROUTES: Final = [
         returns="OpenApi",
     ),
 ]
+WITHOUT_HEAD: Final = frozenset(each.path for each in ROUTES if not each.has_head)
 _DOCUMENT: Final = describe(ROUTES)

@@ -7,8 +7,8 @@ import pytest
 
 from headrace.gateway.access.user import add_user
 from headrace.gateway.access.watched_users import WatchedUsers
+from headrace.gateway.rest.access.caller import ANYONE, Caller, authenticate
 from headrace.gateway.rest.access.right import Right
-from headrace.gateway.rest.access.sender import ANYONE, Sender, authenticate
 from headrace.gateway.rest.access.topic_users import TOPIC_USERS
 from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.route import Route
@@ -39,7 +39,7 @@ def test_every_route_asks_for_a_right_to_what_its_path_names(route: Route) -> No
         assert route.right is (Right.LOGIN if is_open else Right.CLUSTER)
 
 
-def sender(path: Path, *rights: str) -> Sender:
+def caller(path: Path, *rights: str) -> Caller:
     secret = add_user(path, TOPIC_USERS, "ann", list(rights))
     return authenticate(WatchedUsers(path, TOPIC_USERS), f"Bearer {secret}")
 
@@ -57,7 +57,7 @@ def sender(path: Path, *rights: str) -> Sender:
 def test_a_right_lets_a_user_do_this_and_no_more(
     tmp_path: Path, right: str, can: set[Right]
 ) -> None:
-    ann = sender(tmp_path / "users", right)
+    ann = caller(tmp_path / "users", right)
     named = set(Right) - {Right.LOGIN, Right.BODY, Right.CLUSTER}
 
     assert {each for each in named if ann.can(each, "a-topic")} == can
@@ -66,7 +66,7 @@ def test_a_right_lets_a_user_do_this_and_no_more(
 
 
 def test_the_administrator_of_everything_administers_the_cluster(tmp_path: Path) -> None:
-    sender(tmp_path / "users", "admin:*").check_path(Right.CLUSTER, {})
+    caller(tmp_path / "users", "admin:*").check_path(Right.CLUSTER, {})
     ANYONE.check_path(Right.CLUSTER, {})
 
 
@@ -75,7 +75,7 @@ def test_rights_that_are_taken_away_are_gone(
 ) -> None:
     monkeypatch.setattr("headrace.gateway.access.watched_users._LOOK_SECONDS", 0.0)
     path = tmp_path / "users"
-    ann = sender(path, "read:a-")
+    ann = caller(path, "read:a-")
     assert ann.can(Right.READ, "a-topic")
     add_user(path, TOPIC_USERS, "ann", ["read:a-"])
 
@@ -85,7 +85,7 @@ def test_rights_that_are_taken_away_are_gone(
 def test_wrong_rights_and_logins_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="admin:PREFIX or group:PREFIX"):
         add_user(tmp_path / "users", TOPIC_USERS, "ann", ["own:x"])
-    sender(tmp_path / "users", "read:a-")
+    caller(tmp_path / "users", "read:a-")
     with pytest.raises(RestError) as refusal:
         authenticate(WatchedUsers(tmp_path / "users", TOPIC_USERS), "Bearer x")
     assert (refusal.value.status, refusal.value.code) == (401, 40101)

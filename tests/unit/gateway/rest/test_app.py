@@ -13,8 +13,8 @@ from headrace.gateway.rest.exchange import Services
 from headrace.gateway.rest.settings import RestSettings
 
 
-def status(path: str, headers: dict[str, str], method: str = "POST") -> int:
-    """Send a request to a proxy that others can reach; return the status of its answer. A handler
+def start(path: str, headers: dict[str, str], method: str = "POST") -> Any:
+    """Send a request to a proxy that others can reach; return the start of its answer. A handler
     finds no services, which is status 500."""
     settings = RestSettings(client=ClientSettings.of({}), listen=Address("0.0.0.0", 0))
     app = RestApp(settings, "http://proxy:8082")
@@ -35,7 +35,12 @@ def status(path: str, headers: dict[str, str], method: str = "POST") -> int:
         sent.append(message)
 
     asyncio.run(app(cast(Any, scope), receive, send))
-    return int(sent[0]["status"])
+    return sent[0]
+
+
+def status(path: str, headers: dict[str, str]) -> int:
+    """Return the status of the answer to a request."""
+    return int(start(path, headers)["status"])
 
 
 PATHS = ["/v3/clusters/c/topics", "/v3/clusters/c/topics/t/records", "/topics/t", "/consumers/g"]
@@ -66,3 +71,10 @@ def test_a_typed_body_reaches_its_handler(path: str) -> None:
     headers = {"host": "proxy:8082", "content-length": "2", "content-type": "application/json"}
 
     assert status(path, headers) == 500
+
+
+def test_a_method_that_is_not_allowed_is_answered_with_those_that_are() -> None:
+    answer = start("/topics/t/stream", {"host": "proxy:8082"}, "HEAD")
+
+    assert answer["status"] == 405
+    assert (b"allow", b"GET") in answer["headers"]

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from headrace.gateway.rest.consumer import instance as instance_module
 from headrace.gateway.rest.consumer import instances as instances_module
 from headrace.gateway.rest.consumer.instance import ConsumerInstance, InstanceConfig
 from headrace.gateway.rest.consumer.instances import ConsumerInstances
+from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.exchange import Exchange, Services
 from headrace.gateway.rest.request import Request
 from headrace.gateway.rest.v2 import consumer
@@ -227,3 +229,19 @@ def test_records_wait_in_the_log_for_room(monkeypatch: pytest.MonkeyPatch) -> No
         assert reader.positions[FIRST] == 1
 
     with_instance(monkeypatch, instance, work)
+
+
+def test_a_user_has_a_quarter_of_the_instances() -> None:
+    async def run() -> None:
+        consumers = ConsumerInstances(ClientSettings.of({}), 300.0, asyncio.get_running_loop())
+        for each in range(instances_module.MOST_INSTANCES_OF_USER):
+            consumers.create(replace(CONFIG, name=f"n{each}", owner="ann"))
+        with pytest.raises(RestError, match="at most 256 consumer instances") as refusal:
+            consumers.create(replace(CONFIG, name="more", owner="ann"))
+        assert refusal.value.status == 429
+        consumers.create(replace(CONFIG, name="more", owner="bob"))
+        await consumers.delete("g", "n0")
+        consumers.create(replace(CONFIG, name="again", owner="ann"))
+        await consumers.stop()
+
+    asyncio.run(run())

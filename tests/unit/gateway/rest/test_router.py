@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.gateway.rest.error import RestError
+from headrace.gateway.rest.error import MethodNotAllowed, RestError
 from headrace.gateway.rest.router import Router
-from headrace.gateway.rest.table import ROUTES
+from headrace.gateway.rest.table import ROUTES, WITHOUT_HEAD
 
 ROUTER = Router(
     [
@@ -17,7 +17,7 @@ ROUTER = Router(
         ("POST", "/topics/{topic}/configs:alter", "alter"),
     ]
 )
-ALL = Router((each.method, each.path, each) for each in ROUTES)
+ALL = Router(((each.method, each.path, each) for each in ROUTES), WITHOUT_HEAD)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,18 @@ def test_any_path_is_found_or_refused(method: str, path: bytes) -> None:
         assert error.status in (400, 404, 405, 414)
     else:
         assert set(values) == {part[1:-1] for part in route.path.split("/") if part[:1] == "{"}
+
+
+@pytest.mark.parametrize("path", [b"/topics/t/stream", b"/consumers/g/instances/i/records"])
+def test_what_streams_or_consumes_takes_no_head(path: bytes) -> None:
+    with pytest.raises(MethodNotAllowed) as error:
+        ALL.find("HEAD", path)
+    assert error.value.status == 405
+    assert error.value.allowed == "GET"
+    assert ALL.find("GET", path)
+
+
+def test_other_methods_are_named() -> None:
+    with pytest.raises(MethodNotAllowed) as error:
+        ROUTER.find("DELETE", b"/topics/a")
+    assert error.value.allowed == "GET, HEAD, POST"

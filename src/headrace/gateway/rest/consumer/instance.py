@@ -28,7 +28,7 @@ from headrace.client.settings import ClientSettings
 from headrace.gateway.rest.consumer.embedded_format import WITH_SCHEMA, write_data
 from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.json_document import write_json
-from headrace.gateway.rest.schema.schema_codec import SchemaCodec
+from headrace.gateway.rest.schema.registry_serde import RegistrySerde
 from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.records.decode import decode
@@ -41,7 +41,7 @@ FETCH_BYTES: Final = 1 << 20
 _INFLATED_BYTES: Final = 32 << 20
 _POLL_MS: Final = 500
 _TIMEOUT_MS: Final = 10_000
-_MOST_TOPICS: Final = 1000
+MOST_TOPICS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class ConsumerInstance:
     """Reads for one client."""
 
     def __init__(
-        self, config: InstanceConfig, settings: ClientSettings, schemas: SchemaCodec | None = None
+        self, config: InstanceConfig, settings: ClientSettings, schemas: RegistrySerde | None = None
     ) -> None:
         self.config = config
         self._schemas = schemas
@@ -124,8 +124,8 @@ class ConsumerInstance:
         if self._is_manual:
             raise _illegal("partitions are assigned to it, and it cannot subscribe as well")
         wanted = sorted(set(topics))
-        if len(wanted) > _MOST_TOPICS:
-            raise RestError(422, f"An instance subscribes to at most {_MOST_TOPICS} topics.")
+        if len(wanted) > MOST_TOPICS:
+            raise RestError(422, f"An instance subscribes to at most {MOST_TOPICS} topics.")
         compiled = None if pattern is None else _compiled(pattern)
         self._leave()
         self._topics, self._pattern, self._may_read = wanted, compiled, may_read
@@ -408,7 +408,7 @@ class ConsumerInstance:
             and self._pattern.fullmatch(name) is not None
             and self._may_read(name)
         ]
-        return sorted(found)[:_MOST_TOPICS]
+        return sorted(found)[:MOST_TOPICS]
 
     def _reading(self, partitions: Iterable[TopicPartition]) -> BatchReader:
         if self._reader is None:

@@ -5,8 +5,9 @@ Rule 2: one thread at a time uses an instance. Requests for one that is in use w
 thread, and not for ever. One whose records are on their way to its client is in use: whether they
 arrive decides where the next request goes on.
 Rule 3: an instance that no request has used for the timeout leaves its group and is gone.
-Rule 4: there are at most `MOST_INSTANCES`. One that waits for its group to rebalance holds a
-thread, so there may be as many threads; those without work are never started.
+Rule 4: there are at most `MOST_INSTANCES`, and of one user a quarter of them. One that waits for
+its group to rebalance holds a thread, so there may be as many threads; those without work are never
+started.
 """
 
 import asyncio
@@ -22,12 +23,13 @@ from headrace.client.settings import ClientSettings
 from headrace.gateway.rest.consumer.instance import ConsumerInstance, InstanceConfig
 from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.request_body import busy
-from headrace.gateway.rest.schema.schema_codec import SchemaCodec
+from headrace.gateway.rest.schema.registry_serde import RegistrySerde
 from headrace.model.error import HeadraceError
 
 log = structlog.get_logger()
 
 MOST_INSTANCES: Final = 1024
+MOST_INSTANCES_OF_USER: Final = MOST_INSTANCES // 4
 _SWEEP_SECONDS: Final = 1.0
 _HEARTBEAT_SECONDS: Final = 3.0
 _LONGEST_WAIT_SECONDS: Final = 60.0
@@ -67,7 +69,7 @@ class ConsumerInstances:
         settings: ClientSettings,
         timeout_seconds: float,
         loop: asyncio.AbstractEventLoop,
-        schemas: SchemaCodec | None = None,
+        schemas: RegistrySerde | None = None,
     ) -> None:
         self._settings = settings
         self._schemas = schemas
@@ -85,7 +87,7 @@ class ConsumerInstances:
         """Make an instance; it connects later.
 
         Raises:
-            RestError: there is one of this name, or there are too many.
+            RestError: there is one of this name, or there are too many, or of this user.
         """
         key = (config.group, config.name)
         if key in self._entries:
@@ -97,6 +99,9 @@ class ConsumerInstances:
             )
         if len(self._entries) >= MOST_INSTANCES:
             raise busy()
+        owners = [each.instance.config.owner for each in self._entries.values()]
+        if config.owner and owners.count(config.owner) >= MOST_INSTANCES_OF_USER:
+            raise busy(f"A user has at most {MOST_INSTANCES_OF_USER} consumer instances.")
         now = self._loop.time()
         self._entries[key] = _Entry(
             ConsumerInstance(config, self._settings, self._schemas), now, now

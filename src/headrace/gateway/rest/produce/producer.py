@@ -13,7 +13,7 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.client.write.partitioner import partition_of
-from headrace.gateway.rest.cluster_access import ClusterAccess
+from headrace.gateway.rest.cluster_calls import ClusterCalls
 from headrace.gateway.rest.produce.produce_queue import Delivery, QueuedRecord
 from headrace.gateway.rest.produce.record import Placed, Record
 from headrace.gateway.rest.produce.record_writer import RecordWriter
@@ -51,9 +51,9 @@ class Producer:
     """
 
     def __init__(
-        self, access: ClusterAccess, settings: ClientSettings, loop: asyncio.AbstractEventLoop
+        self, cluster: ClusterCalls, settings: ClientSettings, loop: asyncio.AbstractEventLoop
     ) -> None:
-        self._access = access
+        self._cluster = cluster
         self._loop = loop
         self._writer = RecordWriter(settings, self._done)
         self._topics: dict[str, TopicLeaders] = {}
@@ -125,7 +125,7 @@ class Producer:
             leaders = {each.index: each.leader for each in found.partitions.values()}
             return TopicLeaders(len(leaders), leaders, time.monotonic() + _KNOWN_SECONDS)
 
-        found = await self._access.run(ask)
+        found = await self._cluster.run(ask)
         if len(self._topics) >= _MOST_TOPICS:
             self._topics.clear()
         self._topics[topic] = found

@@ -5,12 +5,14 @@ Rule 1: a stream holds one piece at a time, of about `PIECE_BYTES` whatever a co
 not fit is fetched again. A slow client slows down itself.
 Rule 2: each group of records has a position: those of all partitions after that group. A client
 that connects again sends it, and goes on there.
-Rule 3: there are at most `MOST_STREAMS`. A thread is held only while a broker is asked.
+Rule 3: there are at most `MOST_STREAMS`, and of one user a quarter of them. A thread is held
+only while a broker is asked.
 Rule 4: at most `_DECODERS` batches are decompressed at once.
 """
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -31,6 +33,7 @@ from headrace.records.decode import decode
 from headrace.wire.error_code import ErrorCode
 
 MOST_STREAMS: Final = 256
+MOST_STREAMS_OF_USER: Final = MOST_STREAMS // 4
 FETCH_BYTES: Final = 256 << 10
 PIECE_BYTES: Final = 512 << 10
 _INFLATED_BYTES: Final = 16 << 20
@@ -54,6 +57,7 @@ class StreamRequest:
         from_start: begin with the first record, not with the next one that comes.
         partition: only this one.
         positions: where to go on, of an earlier stream.
+        owner: the user who asked; empty where there is no login.
     """
 
     topic: str
@@ -61,6 +65,7 @@ class StreamRequest:
     partition: int | None
     positions: Mapping[int, int]
     wanted: RecordFilter
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,7 @@ class TopicStream:
         self, request: StreamRequest, settings: ClientSettings, decoders: threading.Semaphore
     ) -> None:
         self._request = request
+        self.owner = request.owner
         self._decoders = decoders
         self._pool = ConnectionPool(
             replace(
@@ -196,17 +202,20 @@ class TopicStreams:
         self._settings = settings
         self._decoders = threading.Semaphore(_DECODERS)
         self._threads = ThreadPoolExecutor(MOST_STREAMS, thread_name_prefix="rest-stream")
-        self._count = 0
+        self._counts: Counter[str] = Counter()
 
     async def open(self, request: StreamRequest) -> TopicStream:
         """Begin a stream; the caller closes it.
 
         Raises:
-            RestError: there is no such topic, or there are too many streams.
+            RestError: there is no such topic, or there are too many streams, or of this user.
         """
-        if self._count >= MOST_STREAMS:
+        owner = request.owner
+        if self._counts.total() >= MOST_STREAMS:
             raise busy()
-        self._count += 1
+        if owner and self._counts[owner] >= MOST_STREAMS_OF_USER:
+            raise busy(f"A user has at most {MOST_STREAMS_OF_USER} streams at a time.")
+        self._counts[owner] += 1
         stream = TopicStream(request, self._settings, self._decoders)
         try:
             await self._run(stream.open)
@@ -219,7 +228,8 @@ class TopicStreams:
         return await self._run(stream.next)
 
     async def close(self, stream: TopicStream) -> None:
-        self._count -= 1
+        self._counts[stream.owner] -= 1
+        self._counts += Counter()  # without users who have none
         await asyncio.shield(self._run(stream.close))
 
     def stop(self) -> None:

@@ -17,7 +17,12 @@ from headrace.gateway.rest.consumer.embedded_format import (
     content_type,
     format_of,
 )
-from headrace.gateway.rest.consumer.instance import FETCH_BYTES, ConsumerInstance, InstanceConfig
+from headrace.gateway.rest.consumer.instance import (
+    FETCH_BYTES,
+    MOST_TOPICS,
+    ConsumerInstance,
+    InstanceConfig,
+)
 from headrace.gateway.rest.consumer.instances import Delivery
 from headrace.gateway.rest.error import RestError, unprocessable
 from headrace.gateway.rest.exchange import Exchange
@@ -46,7 +51,7 @@ async def create(exchange: Exchange) -> Answer:
     fields = await _document(exchange)
     config = replace(
         _config(group, fields, with_schemas=exchange.services.schemas is not None),
-        owner=exchange.request.sender.name,
+        owner=exchange.request.caller.name,
     )
     exchange.services.consumers.create(config)
     place = f"consumers/{quote(group, safe='')}/instances/{config.name}"
@@ -69,12 +74,13 @@ async def subscribe(exchange: Exchange) -> Answer:
         not isinstance(topics, list) or not all(isinstance(each, str) for each in topics)
     ):
         raise unprocessable("topics has to be a list of names.")
+    topics = _few(topics or ())
     if pattern is not None and (not isinstance(pattern, str) or len(pattern) > 1000):
         raise unprocessable("topic_pattern has to be a regular expression.")
-    sender = exchange.request.sender
-    sender.check(Right.READ, topics or ())
-    may_read = partial(sender.can, Right.READ)
-    await _run(exchange, lambda each: each.subscribe(topics or (), pattern, may_read))
+    caller = exchange.request.caller
+    caller.check(Right.READ, topics)
+    may_read = partial(caller.can, Right.READ)
+    await _run(exchange, lambda each: each.subscribe(topics, pattern, may_read))
     return NO_CONTENT
 
 
@@ -148,7 +154,7 @@ async def read(exchange: Exchange) -> None:
     consumers = exchange.services.consumers
     place = _place(exchange)
     config = consumers.config(*place)
-    exchange.request.sender.check(Right.READ, consumers.sources(*place))
+    exchange.request.caller.check(Right.READ, consumers.sources(*place))
     form = format_of(exchange.request.headers.get("accept", ""))
     if form is not None and form != config.form:
         raise RestError(
@@ -238,27 +244,37 @@ async def _run(exchange: Exchange, work: Callable[[ConsumerInstance], T]) -> T:
 
 
 def _place(exchange: Exchange) -> tuple[str, str]:
-    """Return the group and the name of an instance of the sender's own.
+    """Return the group and the name of an instance of the caller's own.
 
     Raises:
         RestError: there is none.
     """
     path = exchange.request.path
     place = path["group_name"], path["instance"]
-    if exchange.services.consumers.config(*place).owner != exchange.request.sender.name:
+    if exchange.services.consumers.config(*place).owner != exchange.request.caller.name:
         raise RestError(404, "Consumer instance not found.", 40403)
     return place
 
 
 def _check_topics(exchange: Exchange, partitions: Iterable[TopicPartition]) -> None:
-    """Refuse partitions of topics that the sender may not read."""
-    exchange.request.sender.check(Right.READ, {each.topic for each in partitions})
+    """Refuse partitions of topics that the caller may not read."""
+    exchange.request.caller.check(Right.READ, {each.topic for each in partitions})
+
+
+def _few(topics: Iterable[str]) -> set[str]:
+    """Return topics, each once; refuse so many that to look up rights to them takes long."""
+    found = set(topics)
+    if len(found) > MOST_TOPICS:
+        raise unprocessable(f"A request names at most {MOST_TOPICS} topics.")
+    return found
 
 
 def _partitions(field: Any) -> list[TopicPartition]:
     if not isinstance(field, list) or len(field) > _MOST_PARTITIONS:
         raise unprocessable("partitions has to be a list.")
-    return [_partition(each) for each in field]
+    found = [_partition(each) for each in field]
+    _few(each.topic for each in found)
+    return found
 
 
 def _partition(field: Any) -> TopicPartition:
@@ -270,7 +286,9 @@ def _partition(field: Any) -> TopicPartition:
 def _offsets(field: Any) -> dict[TopicPartition, int]:
     if not isinstance(field, list) or len(field) > _MOST_PARTITIONS:
         raise unprocessable("offsets has to be a list.")
-    return {_partition(each): _number(each, "offset", 2**63 - 2) for each in field}
+    found = {_partition(each): _number(each, "offset", 2**63 - 2) for each in field}
+    _few(each.topic for each in found)
+    return found
 
 
 def _number(field: dict[str, Any], name: str, most: int) -> int:

@@ -54,8 +54,9 @@ async def _produce(exchange: Exchange, index: int | None) -> Answer:
     key_id = value_id = None
     if form in WITH_SCHEMA and schemas is not None:
         records, key_id, value_id = await schemas.run(
-            partial(encode_records, schemas, topic, body, form, MOST_RECORDS)
+            len(body), partial(encode_records, schemas, topic, body, form, MOST_RECORDS)
         )
+        await exchange.check_present()
     else:
         records = await exchange.parse(len(body), body.count(b"{"), partial(_parse, body, form))
     if index is not None:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from headrace.gateway.rest.consumer.embedded_format import read_fields
 from headrace.gateway.rest.json_document import read_object
 from headrace.gateway.rest.produce.record import Record
-from headrace.gateway.rest.schema.schema_codec import SchemaCodec
-from headrace.gateway.rest.schema.schema_reference import missing, read_v2
+from headrace.gateway.rest.schema.registry_serde import RegistrySerde
+from headrace.gateway.rest.schema.schema_selector import missing, read_v2
 
 
 class EncodedRecords(NamedTuple):
@@ -19,7 +19,7 @@ class EncodedRecords(NamedTuple):
 
 
 def encode_records(
-    codec: SchemaCodec, topic: str, body: bytes, form: str, most: int
+    serde: RegistrySerde, topic: str, body: bytes, form: str, most: int
 ) -> EncodedRecords:
     """Return the records of a body. Runs in a thread: it may ask the registry.
 
@@ -28,9 +28,9 @@ def encode_records(
     """
     document = read_object(body)
     rows = read_fields(document.get("records"), most)
-    keys, key_id = _encoded(codec, topic, document, form, "key", [key for key, _, _ in rows])
+    keys, key_id = _encoded(serde, topic, document, form, "key", [key for key, _, _ in rows])
     values, value_id = _encoded(
-        codec, topic, document, form, "value", [value for _, value, _ in rows]
+        serde, topic, document, form, "value", [value for _, value, _ in rows]
     )
     records = [
         Record(key, value, partition=partition)
@@ -40,7 +40,7 @@ def encode_records(
 
 
 def _encoded(
-    codec: SchemaCodec,
+    serde: RegistrySerde,
     topic: str,
     document: dict[str, Any],
     form: str,
@@ -52,5 +52,5 @@ def _encoded(
     named = read_v2(document, form, part)
     if named is None:
         raise missing(part)
-    schema_id, encoded = codec.encode_all(topic, named, datas, key=part == "key")
+    schema_id, encoded = serde.encode_all(topic, named, datas, key=part == "key")
     return encoded, schema_id

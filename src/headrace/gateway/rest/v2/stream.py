@@ -41,8 +41,8 @@ async def stream(exchange: Exchange) -> Answer | None:
 async def _send(exchange: Exchange, opened: TopicStream, gone: "asyncio.Future[None]") -> None:
     loop = asyncio.get_running_loop()
     sent_at = loop.time()
-    sender, topic = exchange.request.sender, exchange.request.path["topic_name"]
-    while not gone.done() and sender.can(Right.READ, topic):
+    caller, topic = exchange.request.caller, exchange.request.path["topic_name"]
+    while not gone.done() and caller.can(Right.READ, topic):
         try:
             piece = await exchange.services.streams.next(opened)
         except ClientError as error:
@@ -94,4 +94,5 @@ def stream_request(request: Request) -> StreamRequest:
             None if key is None else key.encode("utf-8", "replace"),
             None if contains is None else contains.encode("utf-8", "replace"),
         ),
+        request.caller.name,
     )

@@ -5,7 +5,7 @@ group of records comes `{"position": "0:17,1:4"}`; a client that connects again 
 `?position=0:17,1:4` goes on there.
 
 Rule 1: errors before the first message are HTTP responses; later ones are a message with
-`error_code` and `message`, and the code of the end: 1011 for a failure of the cluster, 1008 for a
+`error_code` and `message`, and the close code: 1011 for a failure of the cluster, 1008 for a
 right that was taken away, 1003 for a client that sends messages, which has nothing to say here.
 """
 
@@ -14,8 +14,8 @@ from typing import Final
 
 from headrace.client.error import ClientError
 from headrace.gateway.http.asgi import Receive, Send
+from headrace.gateway.rest.access.caller import denied
 from headrace.gateway.rest.access.right import Right
-from headrace.gateway.rest.access.sender import denied
 from headrace.gateway.rest.error import RestError, cluster_error
 from headrace.gateway.rest.exchange import Services
 from headrace.gateway.rest.json_document import write_json
@@ -56,7 +56,7 @@ async def _send_records(
 ) -> None:
     topic = request.path["topic_name"]
     while not heard.done():
-        if not request.sender.can(Right.READ, topic):
+        if not request.caller.can(Right.READ, topic):
             await _end(send, POLICY_VIOLATION, denied(f"read access to topic {topic}"))
             return
         try:

@@ -80,6 +80,7 @@ V2_ROUTES: Final = [
         handle_async=stream.stream,
         handle_websocket=stream_socket.stream_socket,
         query=("from", "partition", "key", "contains", "position"),
+        has_head=False,
     ),
     Route(
         method="POST",
@@ -144,5 +145,6 @@ V2_ROUTES: Final = [
         handle_async=consumer.read,
         returns="ConsumedRecords",
         query=("timeout", "max_bytes"),
+        has_head=False,
     ),
 ]

@@ -1,4 +1,8 @@
-"""Consumer groups: members, what they read, and how far they are behind."""
+"""Consumer groups: members, what they read, and how far they are behind.
+
+A right to a group is none to the topics that its members read: what is shown of topics is of those
+that the caller may describe.
+"""
 
 import re
 from collections.abc import Iterable
@@ -34,7 +38,7 @@ class _Lag:
 def list_groups(call: Call) -> Answer:
     check_cluster(call)
     admin = GroupAdmin(call.pool)
-    can = call.request.sender.can
+    can = call.request.caller.can
     found = [
         admin.describe(each.group) for each in admin.list_groups() if can(Right.GROUP, each.group)
     ]
@@ -61,7 +65,11 @@ def get_consumer(call: Call) -> Answer:
 def list_assignments(call: Call) -> Answer:
     group = _find(call)
     member = _member(call, group)
-    data = [_assignment(call, group.group, member, each) for each in sorted(member.partitions)]
+    data = [
+        _assignment(call, group.group, member, each)
+        for each in sorted(member.partitions)
+        if call.can_describe(each.topic)
+    ]
     path = ("consumer-groups", group.group, "consumers", member.member_id, "assignments")
     return Answer(collection(call, "KafkaConsumerAssignmentList", path, data))
 
@@ -140,14 +148,24 @@ def _member(call: Call, group: GroupDescription) -> MemberDescription:
 
 
 def _partition(call: Call) -> TopicPartition:
-    return TopicPartition(call.request.path["topic_name"], call.request.number("partition_id"))
+    """Return the partition that the path names.
+
+    Raises:
+        RestError: 40301, the caller may not describe its topic.
+    """
+    topic = call.request.path["topic_name"]
+    call.request.caller.check(Right.DESCRIBE, [topic])
+    return TopicPartition(topic, call.request.number("partition_id"))
 
 
 def _lags(
     call: Call, group: GroupDescription, wanted: Iterable[TopicPartition] | None = None
 ) -> list[_Lag]:
-    """Return the lags of all partitions that have a committed offset, or of some of them."""
-    committed = GroupAdmin(call.pool).offsets(group.group)
+    """Return the lags of all partitions that have a committed offset, or of some of them; of topics
+    that the caller may describe."""
+    found = GroupAdmin(call.pool).offsets(group.group)
+    visible = {topic for topic in {each.topic for each in found} if call.can_describe(topic)}
+    committed = {each: offset for each, offset in found.items() if each.topic in visible}
     if wanted is not None:
         committed = {each: committed[each] for each in wanted if each in committed}
     owners = {where: each for each in group.members for where in each.partitions}

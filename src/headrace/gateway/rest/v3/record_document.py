@@ -13,8 +13,8 @@ from headrace.gateway.rest.produce.embedded_data import (
     to_milliseconds,
 )
 from headrace.gateway.rest.produce.record import Placed, Record
-from headrace.gateway.rest.schema.schema_codec import SchemaCodec, described
-from headrace.gateway.rest.schema.schema_reference import TYPES, read_v3
+from headrace.gateway.rest.schema.registry_serde import RegistrySerde, described
+from headrace.gateway.rest.schema.schema_selector import TYPES, read_v3
 
 _MOST_HEADERS: Final = 1000
 _NAMES: Final = {each: name for name, each in TYPES.items()}
@@ -30,7 +30,7 @@ class NeedsSchema(RestError):
 
 
 def read_record(
-    fields: Mapping[str, Any], schemas: SchemaCodec | None = None, topic: str = ""
+    fields: Mapping[str, Any], schemas: RegistrySerde | None = None, topic: str = ""
 ) -> ReadRecord:
     """Return a record.
 
@@ -117,7 +117,7 @@ def _has_schema(field: Any) -> bool:
 
 
 def _with_schema(
-    field: Mapping[str, Any], part: str, schemas: SchemaCodec, topic: str
+    field: Mapping[str, Any], part: str, schemas: RegistrySerde, topic: str
 ) -> tuple[bytes | None, dict[str, Any]]:
     schema = schemas.schema(topic, read_v3(field, part), key=part == "key")
     encoded = schemas.encode(field.get("data"), schema)

@@ -11,24 +11,26 @@ bytes count against the budget of bodies. A client that does not read its answer
 either.
 Rule 5: a record that has begun must come at the pace of any body; between records a client may
 pause, and holds nothing then.
+Rule 6: a registry that does not answer is asked once per request: its error is the answer to all
+further records. Nothing is written for a client that went while the registry was waited for.
 """
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import structlog
 
 from headrace.client.error import ClientError
+from headrace.gateway.http.asgi import Message, Receive
 from headrace.gateway.rest.access.right import Right
-from headrace.gateway.rest.error import Refused, RestError, bad_request
+from headrace.gateway.rest.error import Disconnected, Refused, RestError, bad_request
 from headrace.gateway.rest.exchange import RECORD_BYTES, Exchange
 from headrace.gateway.rest.json_document import read_object, write_json
 from headrace.gateway.rest.json_splitter import JsonSplitter
 from headrace.gateway.rest.produce.producer import Outcomes, TopicLeaders
-from headrace.gateway.rest.produce.record import Record
 from headrace.gateway.rest.request import JSON_TYPE, Answer
 from headrace.gateway.rest.request_body import (
     FIRST_SECONDS,
@@ -37,8 +39,13 @@ from headrace.gateway.rest.request_body import (
     declared_size,
     take,
 )
-from headrace.gateway.rest.schema.schema_codec import SchemaCodec
-from headrace.gateway.rest.v3.record_document import NeedsSchema, read_record, write_result
+from headrace.gateway.rest.schema.registry_serde import UNREACHABLE, RegistrySerde
+from headrace.gateway.rest.v3.record_document import (
+    NeedsSchema,
+    ReadRecord,
+    read_record,
+    write_result,
+)
 
 log = structlog.get_logger()
 
@@ -51,6 +58,9 @@ MOST_BATCH_ENTRIES: Final = 10_000
 IDLE_SECONDS: Final = 300.0
 """How long a connection may stay open without a record."""
 
+_Parsed = ReadRecord | RestError
+"""A record with its types, or why it is none."""
+
 
 @dataclass(slots=True)
 class _Group:
@@ -61,9 +71,43 @@ class _Group:
         size: in bytes, which it holds of the budget.
     """
 
-    parsed: list[tuple[Record, dict[str, dict[str, Any]]] | RestError]
+    parsed: list[_Parsed]
     placed: "asyncio.Future[Outcomes] | None"
     size: int
+
+
+class _Pieces:
+    """The pieces of a body that comes.
+
+    Attributes:
+        failure: of the registry; the answer to all further records.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._early: Message | None = None
+        self.failure: RestError | None = None
+
+    async def next(self) -> Message:
+        """Return the next piece.
+
+        Raises:
+            Disconnected: the client has gone.
+        """
+        message, self._early = self._early, None
+        message = message or await self._receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        return message
+
+    async def has_gone(self) -> bool:
+        """Return whether the client has disconnected, without waiting. No piece is lost."""
+        try:
+            async with asyncio.timeout(0):
+                self._early = self._early or await self._receive()
+        except TimeoutError:
+            return False
+        return bool(self._early["type"] == "http.disconnect")
 
 
 async def produce(exchange: Exchange) -> Answer | None:
@@ -84,6 +128,8 @@ async def _read(
 ) -> None:
     """Read records, and begin to write them."""
     splitter = JsonSplitter(MOST_RECORD_BYTES)
+    pieces = _Pieces(exchange.receive)
+    begin = partial(_begin, exchange, pieces, topic, leaders)
     loop = asyncio.get_running_loop()
     held = 0
     waited = 0.0  # for the rest of the record that is incomplete
@@ -92,11 +138,9 @@ async def _read(
         while more:
             began = loop.time()
             async with asyncio.timeout(_patience(splitter.held_bytes, waited)):
-                message = await exchange.receive()
+                message = await pieces.next()
             waited += loop.time() - began
-            if message["type"] == "http.disconnect":
-                break
-            exchange.request.sender.check(Right.WRITE, (topic,))
+            exchange.request.caller.check(Right.WRITE, (topic,))
             piece = message.get("body", b"")
             more = bool(message.get("more_body"))
             await take(exchange.share, len(piece))
@@ -111,9 +155,9 @@ async def _read(
             while len(documents) > MOST_GROUP_RECORDS:
                 part, documents = documents[:MOST_GROUP_RECORDS], documents[MOST_GROUP_RECORDS:]
                 size = await _take_records(exchange, part)
-                await pending.put(await _begin(exchange, topic, leaders, part, None, size))
+                await pending.put(await begin(part, None, size))
             size = held - splitter.held_bytes + await _take_records(exchange, documents)
-            group = await _begin(exchange, topic, leaders, documents, error, size)
+            group = await begin(documents, error, size)
             held = splitter.held_bytes
             if group is not None:
                 await pending.put(group)
@@ -123,9 +167,11 @@ async def _read(
                 break
     except TimeoutError:
         await pending.put(_failed(RestError(408, "No record came for too long.")))
+    except Disconnected:
+        pass
     except Refused as refusal:
         await pending.put(_failed(refusal.error))
-    except RestError as error:  # the sender may no longer write
+    except RestError as error:  # the caller may no longer write
         await pending.put(_failed(error))
     except Exception:  # the answers would wait for ever
         log.exception("rest_produce_failed")
@@ -153,22 +199,18 @@ def _failed(error: RestError) -> _Group:
 
 async def _begin(
     exchange: Exchange,
+    pieces: _Pieces,
     topic: str,
     leaders: TopicLeaders,
     documents: Sequence[bytes],
     error: RestError | None,
     size: int,
 ) -> _Group | None:
-    parsed = await exchange.parse(
-        sum(map(len, documents)), len(documents), partial(_parse_all, documents)
-    )
-    schemas = exchange.services.schemas
-    if schemas is not None and any(isinstance(each, NeedsSchema) for each in parsed):
-        work = partial(_parse_all, documents, schemas, topic)
-        try:
-            parsed = await schemas.run(work)
-        except RestError as failure:
-            parsed = [failure for _ in documents]
+    parsed: list[_Parsed]
+    if pieces.failure is not None:
+        parsed = [pieces.failure for _ in documents]
+    else:
+        parsed = await _parse_with_schemas(exchange, pieces, topic, documents)
     if error is not None:
         parsed.append(error)
     if not parsed:
@@ -176,6 +218,26 @@ async def _begin(
     records = [each[0] for each in parsed if not isinstance(each, RestError)]
     placed = exchange.services.producer.put(topic, leaders, records) if records else None
     return _Group(parsed, placed, size)
+
+
+async def _parse_with_schemas(
+    exchange: Exchange, pieces: _Pieces, topic: str, documents: Sequence[bytes]
+) -> "list[_Parsed]":
+    size = sum(map(len, documents))
+    parsed = await exchange.parse(size, len(documents), partial(_parse_all, documents))
+    schemas = exchange.services.schemas
+    if schemas is None or not any(isinstance(each, NeedsSchema) for each in parsed):
+        return parsed
+    try:
+        parsed = await schemas.run(
+            size + len(documents) * RECORD_BYTES, partial(_parse_all, documents, schemas, topic)
+        )
+    except RestError as failure:
+        parsed = [failure.detached() for _ in documents]
+    pieces.failure = next((each for each in parsed if _is_unreachable(each)), None)
+    if await pieces.has_gone():
+        raise Disconnected
+    return parsed
 
 
 async def _answer(
@@ -239,7 +301,9 @@ async def produce_batch(exchange: Exchange) -> Answer | None:
     entries = await exchange.parse(len(body), body.count(b"{"), partial(_entries, body))
     schemas = exchange.services.schemas
     if schemas is not None and any(isinstance(each, NeedsSchema) for _, each in entries):
-        entries = await schemas.run(partial(_entries, body, schemas, topic))
+        size = len(body) + len(entries) * RECORD_BYTES
+        entries = await schemas.run(size, partial(_entries, body, schemas, topic))
+        await exchange.check_present()
     records = [each[0] for _, each in entries if not isinstance(each, RestError)]
     outcomes = await exchange.services.producer.put(topic, leaders, records)
     text = await exchange.parse(
@@ -251,7 +315,7 @@ async def produce_batch(exchange: Exchange) -> Answer | None:
 def _batch_text(
     cluster_id: str,
     topic: str,
-    entries: Sequence[tuple[str, tuple[Record, dict[str, dict[str, Any]]] | RestError]],
+    entries: Sequence[tuple[str, _Parsed]],
     outcomes: Outcomes,
 ) -> bytes:
     successes: list[dict[str, Any]] = []
@@ -281,7 +345,7 @@ async def _prepare(exchange: Exchange) -> tuple[str, str, TopicLeaders]:
     content_type = request.headers.get("content-type", JSON_TYPE).partition(";")[0].strip().lower()
     if content_type != JSON_TYPE:
         raise RestError(415, f"Content-Type has to be {JSON_TYPE}.")
-    cluster_id = await exchange.services.access.cluster_id()
+    cluster_id = await exchange.services.cluster.cluster_id()
     if request.path["cluster_id"] != cluster_id:
         raise RestError(404, f"Cluster {request.path['cluster_id']} cannot be found.")
     topic = request.path["topic_name"]
@@ -296,36 +360,45 @@ def _unfinished(splitter: JsonSplitter) -> RestError | None:
     return None
 
 
+def _is_unreachable(parsed: _Parsed | None) -> TypeGuard[RestError]:
+    return isinstance(parsed, RestError) and parsed.code == UNREACHABLE
+
+
 def _parse_all(
-    documents: Sequence[bytes], schemas: SchemaCodec | None = None, topic: str = ""
-) -> list[tuple[Record, dict[str, dict[str, Any]]] | RestError]:
-    return [_parse(each, schemas, topic) for each in documents]
+    documents: Sequence[bytes], schemas: RegistrySerde | None = None, topic: str = ""
+) -> list[_Parsed]:
+    found: list[_Parsed] = []
+    for each in documents:
+        last = found[-1] if found else None
+        found.append(last if _is_unreachable(last) else _parse(each, schemas, topic))
+    return found
 
 
-def _parse(
-    document: bytes, schemas: SchemaCodec | None, topic: str
-) -> tuple[Record, dict[str, dict[str, Any]]] | RestError:
+def _parse(document: bytes, schemas: RegistrySerde | None, topic: str) -> _Parsed:
     try:
         return read_record(read_object(document), schemas, topic)
     except RestError as error:
-        return error
+        return error.detached()
 
 
 def _entries(
-    body: bytes, schemas: SchemaCodec | None = None, topic: str = ""
-) -> list[tuple[str, tuple[Record, dict[str, dict[str, Any]]] | RestError]]:
+    body: bytes, schemas: RegistrySerde | None = None, topic: str = ""
+) -> list[tuple[str, _Parsed]]:
     entries = read_object(body).get("entries")
     if not isinstance(entries, list) or not 0 < len(entries) <= MOST_BATCH_ENTRIES:
         raise bad_request(f"entries has to be a list of 1 to {MOST_BATCH_ENTRIES} records.")
-    found: list[tuple[str, tuple[Record, dict[str, dict[str, Any]]] | RestError]] = []
+    found: list[tuple[str, _Parsed]] = []
     names: set[str] = set()
     for each in entries:
         name = each.get("id") if isinstance(each, dict) else None
         if not isinstance(name, str) or not 0 < len(name) <= 80 or name in names:
             raise bad_request("Each entry needs an id of its own, a text of 1 to 80 letters.")
         names.add(name)
+        if found and _is_unreachable(last := found[-1][1]):
+            found.append((name, last))
+            continue
         try:
             found.append((name, read_record(each, schemas, topic)))
         except RestError as error:
-            found.append((name, error))
+            found.append((name, error.detached()))
     return found

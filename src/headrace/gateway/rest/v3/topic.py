@@ -42,7 +42,7 @@ def create_topic(call: Call) -> Answer:
     check_cluster(call)
     fields = call.request.document()
     name = text_field(fields, "topic_name")
-    call.request.sender.check(Right.ADMIN, [name])
+    call.request.caller.check(Right.ADMIN, [name])
     is_check = fields.get("validate_only") is True
     assignments = [_assignment(each) for each in list_field(fields, "replicas_assignments")]
     replicas = number_field(fields, "replication_factor", _BROKER_CHOOSES)

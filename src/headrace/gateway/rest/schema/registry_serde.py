@@ -2,8 +2,9 @@
 
 Rule 1: everything that may ask the registry runs in threads: those of `run`, or of a consumer
 instance. The event loop waits for none of it.
-Rule 2: a registry that hangs holds `_THREADS` threads and `_MOST_WAITING` requests, and no more:
-others get 50003 at once, and requests without schemas do not notice.
+Rule 2: a registry that hangs holds `_THREADS` threads, `_MOST_WAITING` requests and of their bodies
+`_WAITING_BYTES`, and no more: others are refused at once, and requests without schemas have the
+rest of the budget of bodies.
 Rule 3: what a schema refuses is the client's error, and says why: 42203 a value that does not fit,
 42205 what is no schema, 42207 a schema that cannot be used. A registry that does not answer is
 50003.
@@ -14,13 +15,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import structlog
 
 from headrace.gateway.rest.error import RestError, unprocessable
 from headrace.gateway.rest.json_document import write_json
-from headrace.gateway.rest.schema.schema_reference import TYPES, SchemaReference
+from headrace.gateway.rest.request_body import busy
+from headrace.gateway.rest.schema.schema_selector import TYPES, SchemaSelector
 from headrace.model.error import ConfigError
 from headrace.schema.error import InvalidSchema
 from headrace.schema.parse import parse
@@ -35,14 +38,20 @@ from headrace.serde.subject_name import SubjectNameStrategy
 
 log = structlog.get_logger()
 
+UNREACHABLE: Final = 50003
+"""The code of a registry that does not answer."""
+
 _THREADS: Final = 8
 _MOST_WAITING: Final = 128
+_WAITING_BYTES: Final = 16 << 20
 _MOST_VERSIONS: Final = 200
+_MOST_REASON: Final = 300
+"""Characters of why a record cannot be read, before what to do about it."""
 
 T = TypeVar("T")
 
 
-class SchemaCodec:
+class RegistrySerde:
     """One registry, and threads that wait for it.
 
     Threads: `run` on the event loop, everything else in threads.
@@ -54,24 +63,32 @@ class SchemaCodec:
         self._deserializer = Deserializer(self._registry)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="rest-schema")
         self._waiting = 0
+        self._waiting_bytes = 0
         self._lock = threading.Lock()
         self._versions: OrderedDict[tuple[str, int], RegisteredSchema] = OrderedDict()
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, size: int, work: Callable[[], T]) -> T:
         """Run work that may ask the registry.
 
-        Raises:
-            RestError: 50003, too much waits for the registry.
-        """
-        if self._waiting >= _MOST_WAITING:
-            raise _unreachable()
-        self._waiting += 1
-        loop = asyncio.get_running_loop()
-        task = loop.run_in_executor(self._threads, work)
-        task.add_done_callback(self._count_down)
-        return await task
+        Args:
+            size: the bytes that a request holds while it waits.
 
-    def schema(self, topic: str, named: SchemaReference, *, key: bool) -> RegisteredSchema:
+        Raises:
+            RestError: 50003, too many requests wait for the registry; 42901, with too many bytes.
+        """
+        with self._lock:
+            if self._waiting >= _MOST_WAITING:
+                raise _unreachable()
+            if self._waiting and self._waiting_bytes + size > _WAITING_BYTES:
+                raise busy()
+            self._waiting += 1
+            self._waiting_bytes += size
+        # Counted until the work ends, also if its request goes away: its thread holds the body.
+        task = self._threads.submit(work)
+        task.add_done_callback(partial(self._count_down, size))
+        return await asyncio.wrap_future(task)
+
+    def schema(self, topic: str, named: SchemaSelector, *, key: bool) -> RegisteredSchema:
         """Return the schema that a request names. A text is registered, unless it is there.
 
         Raises:
@@ -112,7 +129,7 @@ class SchemaCodec:
             raise unprocessable(f"Error serializing message: {error}.", 42207) from None
 
     def encode_all(
-        self, topic: str, named: SchemaReference, datas: Sequence[Any], *, key: bool
+        self, topic: str, named: SchemaSelector, datas: Sequence[Any], *, key: bool
     ) -> tuple[int, list[bytes | None]]:
         """Return the id of a schema, and the framed bytes of what it is for."""
         schema = self.schema(topic, named, key=key)
@@ -150,10 +167,12 @@ class SchemaCodec:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._registry.close()
 
-    def _count_down(self, _: object) -> None:
-        self._waiting -= 1
+    def _count_down(self, size: int, _: object) -> None:
+        with self._lock:
+            self._waiting -= 1
+            self._waiting_bytes -= size
 
-    def _find(self, topic: str, named: SchemaReference, *, key: bool) -> RegisteredSchema:
+    def _find(self, topic: str, named: SchemaSelector, *, key: bool) -> RegisteredSchema:
         if named.text is not None:
             assert named.type is not None
             text = SchemaText(named.type, named.text)
@@ -174,7 +193,7 @@ class SchemaCodec:
                     self._versions.popitem(last=False)
         return kept
 
-    def _subject(self, topic: str, named: SchemaReference, text: SchemaText, *, key: bool) -> str:
+    def _subject(self, topic: str, named: SchemaSelector, text: SchemaText, *, key: bool) -> str:
         if named.subject is not None:
             return named.subject
         if named.strategy is SubjectNameStrategy.TOPIC_NAME:
@@ -205,10 +224,12 @@ def _refused(error: RegistryError) -> RestError:
 
 
 def _unreachable() -> RestError:
-    return RestError(500, "Retriable error: the schema registry does not answer.", 50003)
+    return RestError(500, "Retriable error: the schema registry does not answer.", UNREACHABLE)
 
 
 def _unreadable(why: str, form: str) -> RestError:
     return unprocessable(
-        f"A record is no {form}: {why}. Read it with the format binary, or seek behind it.", 42203
+        f"A record is no {form}: {why[:_MOST_REASON]}. Read it with the format binary, or seek "
+        "behind it.",
+        42203,
     )

@@ -19,7 +19,7 @@ MOST_SCHEMA_CHARACTERS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaReference:
+class SchemaSelector:
     """Which schema is meant: a text, an id, a version of a subject, or the latest of a subject.
 
     Attributes:
@@ -35,7 +35,7 @@ class SchemaReference:
     strategy: SubjectNameStrategy = SubjectNameStrategy.TOPIC_NAME
 
 
-def read_v3(field: Mapping[str, Any], part: str) -> SchemaReference:
+def read_v3(field: Mapping[str, Any], part: str) -> SchemaSelector:
     """Return what a key or a value of API v3 names.
 
     Raises:
@@ -70,10 +70,10 @@ def read_v3(field: Mapping[str, Any], part: str) -> SchemaReference:
     if named is not SubjectNameStrategy.TOPIC_NAME and text is None and number is None:
         raise bad_request(f"{named.value} needs a schema or a schema_id of {part}.")
     type_ = None if kind is None else TYPES[kind]
-    return SchemaReference(type_, text, number, version, subject, named)
+    return SchemaSelector(type_, text, number, version, subject, named)
 
 
-def read_v2(document: Mapping[str, Any], form: str, part: str) -> SchemaReference | None:
+def read_v2(document: Mapping[str, Any], form: str, part: str) -> SchemaSelector | None:
     """Return what a request of API v2 names for its keys or its values; None if nothing.
 
     Raises:
@@ -84,12 +84,12 @@ def read_v2(document: Mapping[str, Any], form: str, part: str) -> SchemaReferenc
     if number is not None:
         if not _is_number(number):
             raise unprocessable(f"{part}_schema_id has to be a number.", 42205)
-        return SchemaReference(type_, id=number)
+        return SchemaSelector(type_, id=number)
     if text is None:
         return None
     if not _is_text(text):
         raise unprocessable(f"{part}_schema has to be a text.", 42205)
-    return SchemaReference(type_, text=text)
+    return SchemaSelector(type_, text=text)
 
 
 def missing(part: str) -> RestError:

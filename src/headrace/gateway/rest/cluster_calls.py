@@ -23,7 +23,7 @@ NO_CLUSTER_ID: Final = "unknown"
 T = TypeVar("T")
 
 
-class ClusterAccess:
+class ClusterCalls:
     """Runs work that needs a `ConnectionPool`. Its methods are for one event loop."""
 
     def __init__(self, settings: ClientSettings) -> None:

@@ -25,8 +25,8 @@ _GROUP_PARAMETERS: Final = ("group_name", "consumer_group_id")
 _TOPIC_PARAMETER: Final = "topic_name"
 
 
-class Sender:
-    """The sender of one request."""
+class Caller:
+    """The caller of one request."""
 
     def __init__(self, users: WatchedUsers | None = None, user: User | None = None) -> None:
         self._users = users
@@ -44,11 +44,11 @@ class Sender:
         return self._users.rights_of(self._user)
 
     def can(self, right: Right, name: str) -> bool:
-        """Return whether the sender has a right to a topic or a group."""
+        """Return whether the caller has a right to a topic or a group."""
         return self.rights.covers(name, *_VERBS[right])
 
     def check(self, right: Right, names: Iterable[str]) -> None:
-        """Refuse what the sender may not do.
+        """Refuse what the caller may not do.
 
         Raises:
             RestError: 40301, naming the first topic or group to which the right is missing.
@@ -59,7 +59,7 @@ class Sender:
                 raise denied(f"{right.name.lower()} access to {what} {name}")
 
     def check_path(self, right: Right, path: Mapping[str, str]) -> None:
-        """Refuse a request to a path whose route asks for a right that the sender has not.
+        """Refuse a request to a path whose route asks for a right that the caller has not.
 
         Raises:
             RestError: 40301.
@@ -75,12 +75,12 @@ class Sender:
             self.check(right, [path[_TOPIC_PARAMETER]])
 
 
-ANYONE: Final = Sender()
-"""The sender of each request to a proxy without a login."""
+ANYONE: Final = Caller()
+"""The caller of each request to a proxy without a login."""
 
 
-def authenticate(users: WatchedUsers | None, authorization: str) -> Sender:
-    """Return the sender of a request.
+def authenticate(users: WatchedUsers | None, authorization: str) -> Caller:
+    """Return the caller of a request.
 
     Raises:
         RestError: 40101, unless a user of the file has sent it.
@@ -90,7 +90,7 @@ def authenticate(users: WatchedUsers | None, authorization: str) -> Sender:
     user = users.current.authenticate(authorization)
     if user is None:
         raise RestError(401, "Unauthorized", 40101)
-    return Sender(users, user)
+    return Caller(users, user)
 
 
 def denied(what: str) -> RestError:
