@@ -68,9 +68,10 @@ def test_instances_hold_no_records(proxy: RestProcess) -> None:
         sizes.append(proxy.usage().rss_bytes)
     connection.close()
 
-    # The first ones load code and fill pools of memory. Each response has more than a MiB.
+    # The first ones load code and fill pools of memory, which vary by some 20 MiB. An instance that
+    # held what it has fetched would hold 8 MiB.
     half = INSTANCES // 2
-    assert sizes[-1] - sizes[half] < (INSTANCES - half) * MIB / 3
+    assert sizes[-1] - sizes[half] < (INSTANCES - half) * 2 * MIB
 
 
 def test_streams_that_are_not_read_hold_a_piece_each(proxy: RestProcess) -> None:
