@@ -1,10 +1,11 @@
 """What a stock client sees in a topic: confluent-kafka's consumer, to the end of partitions."""
 
+import math
 import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 _SECONDS = 90.0
 
@@ -24,6 +25,9 @@ def read_topic(
 ) -> dict[int, list[ConsumedRecord]]:
     """Return every record that can be read now, by partition.
 
+    A partition is read to where it ended at first: one that is written all the time may never
+    have an end for a consumer that waits for more.
+
     Raises:
         TimeoutError: the end does not come.
     """
@@ -39,6 +43,7 @@ def read_topic(
         }
     )
     found: dict[int, list[ConsumedRecord]] = {partition: [] for partition in partitions}
+    ends = {partition: _end(consumer, topic, partition) for partition in found}
     consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
     ended: set[int] = set()
     deadline = time.monotonic() + _SECONDS
@@ -50,6 +55,9 @@ def read_topic(
                 error, partition = message.error(), message.partition()
                 assert partition is not None
                 if error is None:
+                    if (message.offset() or 0) >= ends[partition]:
+                        ended.add(partition)
+                        continue
                     found[partition].append(
                         ConsumedRecord(
                             message.offset() or 0,
@@ -64,6 +72,15 @@ def read_topic(
     finally:
         consumer.close()
     return found
+
+
+def _end(consumer: Consumer, topic: str, partition: int) -> float:
+    """Return where a partition ends; infinity if it cannot be asked yet."""
+    try:
+        ends = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+    except KafkaException:
+        return math.inf
+    return math.inf if ends is None else ends[1]
 
 
 def _pairs(headers: Any) -> list[tuple[str, Any]]:
