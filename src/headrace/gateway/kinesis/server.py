@@ -1,7 +1,6 @@
 """Serves the gateway with uvicorn: HTTP/1.1 and HTTP/2, by plain text or TLS."""
 
 import socket
-import ssl
 from collections.abc import Callable
 from threading import Thread
 from types import TracebackType
@@ -10,6 +9,7 @@ from typing import Final
 import structlog
 import uvicorn
 
+from headrace.gateway.http.certificate import check_certificate
 from headrace.gateway.http.connection import BoundedConnection
 from headrace.gateway.http.evictable_connection import IDLE_SECONDS, MOST_CONNECTIONS
 from headrace.gateway.kinesis.app import KinesisApp
@@ -33,7 +33,7 @@ class KinesisServer:
     """
 
     def __init__(self, settings: KinesisSettings) -> None:
-        _check_certificate(settings)
+        check_certificate(settings.certificate, settings.certificate_key)
         host, port = settings.listen
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -122,22 +122,3 @@ class KinesisServer:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-
-
-def _check_certificate(settings: KinesisSettings) -> None:
-    """Read the certificate before anything listens.
-
-    Raises:
-        ConfigError: a file is missing, or the two do not belong together.
-    """
-    if settings.certificate is None:
-        if settings.certificate_key is not None:
-            raise ConfigError("--tls-key needs its certificate: add --tls-certificate FILE")
-        return
-    try:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(settings.certificate, settings.certificate_key)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(
-            f"the certificate in {settings.certificate} cannot be used: {error}"
-        ) from error
