@@ -5,11 +5,13 @@ A missing peer skips the test, or fails it in CI.
 """
 
 import gc
+import sys
 from collections.abc import Generator, Iterator
 from itertools import count
 from typing import Any
 
 import pytest
+import structlog
 
 from testkit.peer.apache_kafka import ApacheKafka
 from testkit.peer.kafka_tool import KafkaTools
@@ -19,6 +21,9 @@ from testkit.process.broker_process import BrokerProcess
 from testkit.process.file_schedule import FileSchedule
 
 _numbers = count()
+
+# What servers in threads of this process log is not the output of a command that runs beside them.
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
 
 
 # What starts once for these files: a Spark session, a cluster, the directories of an Apache Kafka.

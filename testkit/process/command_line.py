@@ -4,10 +4,11 @@ import io
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 
@@ -47,8 +48,11 @@ def run_headrace(
     ):
         typed.write(stdin)
         typed.seek(0)
-        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-        err = io.StringIO()
+        others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
+        written = io.BytesIO()
+        out = _Stream(written, others, sys.stdout)
+        error_lines = io.BytesIO()
+        err = _Stream(error_lines, others, sys.stderr)
         before = sys.argv, sys.stdin, sys.stdout, sys.stderr
         logging = structlog.get_config()
         sys.argv = ["headrace", *arguments]
@@ -64,9 +68,29 @@ def run_headrace(
             # A command that serves, or should be quiet, configures it for its whole process.
             structlog.configure(**logging)
         out.flush()
-        buffer = out.detach()
-        assert isinstance(buffer, io.BytesIO)
-        return Finished(code, buffer.getvalue(), err.getvalue())
+        err.flush()
+        return Finished(code, written.getvalue(), error_lines.getvalue().decode())
+
+
+class _Stream(io.TextIOWrapper):
+    """What a command writes. Servers that a test runs in threads of this process write on to
+    where they wrote before: their log is not the command's."""
+
+    def __init__(self, written: io.BytesIO, others: set[int | None], before: TextIO) -> None:
+        super().__init__(written, encoding="utf-8")
+        self._others = others
+        self._before = before
+
+    def write(self, text: str) -> int:
+        if threading.get_ident() in self._others:
+            return self._before.write(text)
+        return super().write(text)
+
+    def flush(self) -> None:
+        if threading.get_ident() in self._others:
+            self._before.flush()
+        else:
+            super().flush()
 
 
 @contextmanager

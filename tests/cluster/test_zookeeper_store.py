@@ -3,6 +3,7 @@
 from threading import Event
 
 import pytest
+from kazoo.handlers.threading import KazooTimeoutError
 
 from headrace.cluster.store import CreateNode, DeleteNode, Node, UpdateNode
 from headrace.cluster.zookeeper.zookeeper_store import ZooKeeperStore
@@ -28,6 +29,17 @@ def two(ensemble):
     yield stores
     for store in stores:
         store.close()
+
+
+class _TooLate:
+    """An answer that comes, but after the one who waits for it gave up."""
+
+    def __init__(self, answer):
+        self._answer = answer
+
+    def get(self, timeout):
+        self._answer.get(timeout=timeout)
+        raise KazooTimeoutError
 
 
 class TestTwoStores:
@@ -148,14 +160,18 @@ class TestOutage:
             hasty = ZooKeeperStore.open(server.address, session_ms=SESSION_MS)
             heard = []
             hasty.watch("topics", lambda path, node: heard.append(path))
-            # As if every read of the watching thread timed out.
-            seconds, hasty._watch._session_seconds = hasty._watch._session_seconds, 0.0
+            client = hasty._watch._client
             try:
-                patient.commit([CreateNode("/topics/orders", b"x")])
-                wait_until(lambda: hasty._watch._retry_at is not None, what="a read that failed")
-                assert heard == []
-
-                hasty._watch._session_seconds = seconds
+                with pytest.MonkeyPatch.context() as patch:
+                    children = client.get_children_async
+                    patch.setattr(
+                        client, "get_children_async", lambda *a, **k: _TooLate(children(*a, **k))
+                    )
+                    patient.commit([CreateNode("/topics/orders", b"x")])
+                    wait_until(
+                        lambda: hasty._watch._retry_at is not None, what="a read that failed"
+                    )
+                    assert heard == []
 
                 wait_until(lambda: heard == ["/topics/orders"], what="the event of a topic")
             finally:

@@ -33,9 +33,10 @@ _CHUNKS = 8 if _SEED is None else 1
 @pytest.fixture(autouse=True)
 def quiet_log():
     """Silence the log: each of thousands of recoveries reports its torn tail."""
+    before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     yield
-    structlog.reset_defaults()
+    structlog.configure(**before)
 
 
 @pytest.mark.parametrize("chunk", range(_CHUNKS))
