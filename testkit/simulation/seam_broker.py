@@ -242,6 +242,7 @@ class SeamBroker:
         self.group_configs: dict[str, Mapping[str, int]] = {}
         self.authentication: Any = _Nothing()
         self.client_metrics: Any = _Nothing()
+        self.mirror_links: Any = _Nothing()
         brokers = self._host.brokers
         self.transaction_client: Any = VirtualTransactionClient(
             self._host, self, lambda each: brokers[each]

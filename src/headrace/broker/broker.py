@@ -34,13 +34,14 @@ from headrace.broker.membership.metadata_applier import MetadataApplier
 from headrace.broker.membership.packed_topics import PackedTopics
 from headrace.broker.membership.standalone import StandaloneMember
 from headrace.broker.metric import BrokerMetrics
+from headrace.broker.mirror.mirror_links import MirrorLinks
 from headrace.broker.network.callback_future import future_of
 from headrace.broker.peer.connector import PeerConnector
 from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.quota import Quotas
 from headrace.broker.replica.batch_opener import BatchOpener
 from headrace.broker.replica.fetch_session import FetchSessions
-from headrace.broker.replica.fetcher import ReplicaFetchers
+from headrace.broker.replica.fetchers import ReplicaFetchers
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.refused_batch import RefusedBatches
@@ -156,6 +157,7 @@ class Broker:
             self.metrics,
         )
 
+        self.mirror_links = MirrorLinks(self, settings, self.topics)
         self.applier = MetadataApplier(self, controller)
         self.controller = ControllerClient(
             controller,
@@ -231,6 +233,7 @@ class Broker:
 
     async def close(self) -> None:
         """Stop the coordinators, flush the logs and mark them clean."""
+        await self.mirror_links.close()
         self.groups.stop()
         self.transactions.stop()
         self.schema_checks.registered.close()

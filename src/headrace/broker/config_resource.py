@@ -1,7 +1,8 @@
 """The resources of configuration requests, and how they are changed.
 
-Topics and brokers have configurations, and so do groups, subscriptions to clients' metrics
-(KIP-714), and the loggers of this broker (KIP-412), whose levels last as long as its process.
+Topics and brokers have configurations, and so do groups, mirror links, subscriptions to clients'
+metrics (KIP-714), and the loggers of this broker (KIP-412), whose levels last as long as its
+process.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from headrace.model.config import ConfigValue
 from headrace.model.config_code import ConfigOperation, ConfigResourceType
 from headrace.model.group_config import check_group_config
 from headrace.model.ids import BrokerId
+from headrace.model.mirror_link_config import check_mirror_link
 from headrace.wire.error_code import ErrorCode
 
 log = structlog.get_logger(__name__)
@@ -32,6 +34,7 @@ log = structlog.get_logger(__name__)
 RESOURCE_KINDS: Mapping[ConfigResourceType, ResourceKind] = {
     ConfigResourceType.GROUP: ResourceKind.GROUP,
     ConfigResourceType.CLIENT_METRICS: ResourceKind.CLIENT_METRICS,
+    ConfigResourceType.MIRROR_LINK: ResourceKind.MIRROR_LINK,
 }
 """Resources whose configuration is all that the cluster's state has of them."""
 
@@ -81,7 +84,7 @@ def find_target(
         return ConfigRefusal(
             ErrorCode.invalid_request,
             f"resources of type {kind} have no configuration: topics (2), brokers (4), loggers of "
-            "brokers (8), client metrics (16) and groups (32) have",
+            "brokers (8), client metrics (16), groups (32) and mirror links (64) have",
         )
     target = ConfigTarget(ConfigResourceType(kind), name)
     if target.kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
@@ -206,6 +209,8 @@ def _alter(
 def _check(broker: Broker, kind: ConfigResourceType) -> CheckValues:
     if kind is ConfigResourceType.CLIENT_METRICS:
         return check_client_metrics
+    if kind is ConfigResourceType.MIRROR_LINK:
+        return check_mirror_link
 
     def check(values: Mapping[str, ConfigValue]) -> None:
         check_group_config(values, broker.settings.values())

@@ -16,6 +16,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     domain.NotEnoughReplicas: ErrorCode.not_enough_replicas,
     domain.NotEnoughReplicasAfterAppend: ErrorCode.not_enough_replicas_after_append,
     domain.NotLeader: ErrorCode.not_leader_or_follower,
+    domain.ReadOnlyTopic: ErrorCode.policy_violation,
     domain.RequestTimedOut: ErrorCode.request_timed_out,
     domain.OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
     domain.UnknownProducer: ErrorCode.unknown_producer_id,

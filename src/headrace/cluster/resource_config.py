@@ -1,4 +1,5 @@
-"""The configuration of a resource that is nothing but its name: a group, a metrics subscription."""
+"""The configuration of a resource that is nothing but its name: a group, a metrics subscription, a
+mirror link."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from typing import Any, ClassVar
 from headrace.model.client_metrics_config import CLIENT_METRICS_CONFIG
 from headrace.model.config import ConfigTable
 from headrace.model.group_config import GROUP_CONFIG
+from headrace.model.mirror_link_config import MIRROR_LINK_CONFIG
 
 
 class ResourceKind(Enum):
@@ -15,10 +17,18 @@ class ResourceKind(Enum):
 
     GROUP = "group"
     CLIENT_METRICS = "client-metrics"
+    MIRROR_LINK = "mirror-link"
 
     @property
     def table(self) -> ConfigTable:
-        return GROUP_CONFIG if self is ResourceKind.GROUP else CLIENT_METRICS_CONFIG
+        return _TABLES[self]
+
+
+_TABLES = {
+    ResourceKind.GROUP: GROUP_CONFIG,
+    ResourceKind.CLIENT_METRICS: CLIENT_METRICS_CONFIG,
+    ResourceKind.MIRROR_LINK: MIRROR_LINK_CONFIG,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,14 @@ from enum import IntEnum
 
 
 class ConfigResourceType(IntEnum):
-    """What a configuration belongs to."""
+    """What a configuration belongs to. MIRROR_LINK is ours; Kafka has the others."""
 
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
+    MIRROR_LINK = 64
 
 
 class ConfigSource(IntEnum):
@@ -25,6 +26,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_BROKER_LOGGER_CONFIG = 6
     DYNAMIC_CLIENT_METRICS_CONFIG = 7
     DYNAMIC_GROUP_CONFIG = 8
+    DYNAMIC_MIRROR_LINK_CONFIG = 64
 
 
 class ConfigOperation(IntEnum):

@@ -4,6 +4,7 @@ from headrace.model.broker_config import BROKER_CONFIG
 from headrace.model.client_metrics_config import CLIENT_METRICS_CONFIG
 from headrace.model.config import ConfigKey, ConfigTable
 from headrace.model.group_config import GROUP_CONFIG
+from headrace.model.mirror_link_config import MIRROR_LINK_CONFIG
 from headrace.model.topic_config import TOPIC_CONFIG
 
 _LARGEST = 2**63 - 1
@@ -25,6 +26,7 @@ def configuration_page() -> str:
         *_section("Brokers", BROKER_CONFIG),
         *_section("Groups", GROUP_CONFIG),
         *_section("Client metrics", CLIENT_METRICS_CONFIG),
+        *_section("Mirror links", MIRROR_LINK_CONFIG),
         *_loggers(),
         *_ignored(BROKER_CONFIG),
     ]

@@ -132,6 +132,10 @@ class BrokerIdTaken(HeadraceError):
     """Another broker of the cluster runs under this id."""
 
 
+class ReadOnlyTopic(PeerError):
+    """A mirror topic takes records from its source alone."""
+
+
 class NotLeader(PeerError):
     """This broker does not lead the partition: ask for the metadata again."""
 

@@ -151,6 +151,38 @@ TOPIC_CONFIG = ConfigTable.of(
             broker_default=None,
         ),
         _key(
+            "headrace.mirror.link",
+            ConfigType.STRING,
+            "",
+            "The mirror link whose source this topic is copied from, offsets and all; clients only "
+            "read it. Empty for every other topic.",
+            broker_default=None,
+        ),
+        _key(
+            "headrace.mirror.state",
+            ConfigType.STRING,
+            "copied",
+            "Of a mirror topic: 'paused' copies nothing for now, 'stopped' nothing any more, and "
+            "ends the transactions of the source that are open, before the topic is promoted.",
+            choices=("copied", "paused", "stopped"),
+            broker_default=None,
+        ),
+        _key(
+            "headrace.mirror.topic",
+            ConfigType.STRING,
+            "",
+            "Of a mirror topic: its name at the source, if that is another.",
+            broker_default=None,
+        ),
+        _key(
+            "headrace.mirror.topic.id",
+            ConfigType.STRING,
+            "",
+            "Of a mirror topic: its id at the source. One that is created again there is another "
+            "topic, and is not copied.",
+            broker_default=None,
+        ),
+        _key(
             "index.interval.bytes",
             ConfigType.INT,
             4096,
@@ -358,6 +390,10 @@ class LogConfig:
     flush_messages: int = _LONG_MAX
     flush_ms: int = _LONG_MAX
     follower_replication_throttled_replicas: tuple[str, ...] = ()
+    headrace_mirror_link: str = ""
+    headrace_mirror_state: str = "copied"
+    headrace_mirror_topic: str = ""
+    headrace_mirror_topic_id: str = ""
     index_interval_bytes: int = 4096
     leader_replication_throttled_replicas: tuple[str, ...] = ()
     max_compaction_lag_ms: int = _LONG_MAX
@@ -399,6 +435,7 @@ class LogConfig:
         takes_as_sent = (
             not compacted
             and not checks_schemas
+            and not self.headrace_mirror_link
             and not self.log_append_time
             and self.compression_type == "producer"
             and self.message_timestamp_before_max_ms == _LONG_MAX

@@ -20,9 +20,10 @@ from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Parts
 from headrace.broker.refusal_log import log_refusals, refusals_are_logged
 from headrace.broker.refused_part import RefusedPart
+from headrace.broker.replica.claimed_epoch import epoch_error
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition
 from headrace.broker.replica.follower import Follower
-from headrace.broker.replica.partition import Partition, epoch_error
+from headrace.broker.replica.partition import Partition
 from headrace.model.error import HeadraceError
 from headrace.replication.divergence import Divergence, divergence
 from headrace.wire.api import APIS, ApiKey

@@ -34,6 +34,7 @@ API = ApiKey.DESCRIBE_CONFIGS
 _OWN_SOURCES = {
     ConfigResourceType.GROUP: ConfigSource.DYNAMIC_GROUP_CONFIG,
     ConfigResourceType.CLIENT_METRICS: ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG,
+    ConfigResourceType.MIRROR_LINK: ConfigSource.DYNAMIC_MIRROR_LINK_CONFIG,
 }
 _UNKNOWN_TYPE = 0
 

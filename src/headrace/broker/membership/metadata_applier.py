@@ -19,9 +19,10 @@ from headrace.broker.guard import Guard
 from headrace.broker.membership.finalized_features import FinalizedFeatures
 from headrace.broker.membership.loop_turn import LoopTurn
 from headrace.broker.membership.topic_applier import TopicApplier
+from headrace.broker.mirror.mirror_links import MirrorLinks
 from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.quota import Quotas
-from headrace.broker.replica.fetcher import ReplicaFetchers
+from headrace.broker.replica.fetchers import ReplicaFetchers
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.broker.replica.replica_roles import ReplicaRoles
 from headrace.broker.replica.topic_table import TopicTable
@@ -74,6 +75,9 @@ class MetadataTarget(Protocol):
 
     @property
     def client_metrics(self) -> ClientMetrics: ...
+
+    @property
+    def mirror_links(self) -> MirrorLinks: ...
 
     @property
     def quotas(self) -> Quotas: ...
@@ -206,23 +210,28 @@ class MetadataApplier:
         for partition in () if topic is None else topic.partitions:
             if partition is not None:
                 partition.apply_config()
+        target.mirror_links.changed()
 
     def apply_resource_configs(self) -> None:
-        """Apply the keys of single groups, which count from a member's next heartbeat on, and the
-        subscriptions to clients' metrics."""
+        """Apply the keys of single groups, which count from a member's next heartbeat on, the
+        subscriptions to clients' metrics, and the mirror links."""
         own = self._target.group_configs
         own.clear()
         subscriptions: list[Subscription] = []
+        links: dict[str, Mapping[str, str]] = {}
         for (kind, name), config in self._controller.state.resource_configs.items():
             problems = kind.table.problems(config.configs)
             if problems:
                 log.error("configuration_skipped", kind=kind.value, name=name, reason=problems)
             elif kind is ResourceKind.CLIENT_METRICS:
                 subscriptions.append(Subscription.of(config.configs))
+            elif kind is ResourceKind.MIRROR_LINK:
+                links[name] = config.configs
             else:
                 values = GROUP_CONFIG.parse(config.configs).items()
                 own[name] = {key: value for key, value in values if isinstance(value, int)}
         self._target.client_metrics.set_subscriptions(subscriptions)
+        self._target.mirror_links.set_links(links)
 
     def apply_features(self) -> None:
         self._target.features.set(self._controller.state.features.values())

@@ -1,12 +1,20 @@
 """A connection to another broker behind TLS."""
 
 import asyncio
-from typing import Any, Final
+from socket import socket
+from typing import Any, Final, Protocol
 
-from headrace.broker.network.tls import Tls, TlsSocket
+from headrace.broker.network.tls import TlsSocket
 from headrace.broker.peer.connection import PeerConnection, PeerLost, connected_socket
 
 _HANDSHAKE_SECONDS: Final = 10.0
+
+
+class TlsClient(Protocol):
+    """The certificates that a connection is made with."""
+
+    def connect(self, sock: socket, host: str) -> TlsSocket:
+        """Wrap a socket that is connected to `host`; the caller does the handshake first."""
 
 
 class TlsPeerConnection(PeerConnection):
@@ -18,7 +26,7 @@ class TlsPeerConnection(PeerConnection):
 
     @classmethod
     async def open_with(
-        cls, tls: Tls, host: str, port: int, *, limit_bytes: int
+        cls, tls: TlsClient, host: str, port: int, *, limit_bytes: int
     ) -> "TlsPeerConnection":
         """Connect and shake hands.
 

@@ -20,22 +20,22 @@ partition rests, a fetch waits at the leader no longer than until the first of t
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from typing import Protocol
 from uuid import UUID
 
 import structlog
 
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.peer.connection import PeerConnection, PeerLost, PeerRefused
-from headrace.broker.peer.connector import PeerConnector, PeerDenied
+from headrace.broker.peer.connector import PeerDenied
 from headrace.broker.replica.fast_follower import FastFollower
 from headrace.broker.replica.follower import Follower
-from headrace.broker.replica.log_start_queue import LogStartQueue
 from headrace.broker.replica.log_truncations import LogTruncations
 from headrace.broker.replica.replica_host import ReplicaHost
 from headrace.broker.replica.replication_throttle import ReplicationThrottle, names_replica
 from headrace.model.error import HeadraceError, UnexpectedAppendOffset
-from headrace.model.ids import BrokerId, TopicPartition
+from headrace.model.ids import BrokerId
 from headrace.replication.divergence import Divergence
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -58,6 +58,12 @@ _REFUSED_REST_SECONDS = 0.1
 Key = tuple[UUID, int]
 
 
+class Connector(Protocol):
+    """Makes connections to leaders."""
+
+    async def connect(self, broker_id: BrokerId, *, limit_bytes: int) -> PeerConnection: ...
+
+
 class ReplicaFetcher:
     """Copies the partitions that one broker leads."""
 
@@ -66,7 +72,7 @@ class ReplicaFetcher:
         leader: BrokerId,
         host: ReplicaHost,
         settings: BrokerSettings,
-        connector: PeerConnector,
+        connector: Connector,
         throttle: ReplicationThrottle,
         truncations: LogTruncations,
     ) -> None:
@@ -92,6 +98,7 @@ class ReplicaFetcher:
         self._min_bytes = int(settings["replica.fetch.min.bytes"])
         self._max_bytes = int(settings["replica.fetch.response.max.bytes"])
         self._partition_max_bytes = int(settings["replica.fetch.max.bytes"])
+        self._version = _VERSION
         self._session_id = 0
         self._session_epoch = 0
         self._fast_path = FastFollower()
@@ -196,7 +203,7 @@ class ReplicaFetcher:
             self._loop.call_later(_REST_SECONDS, self._send_fetch, connection)
             return
         sent = connection.fetch(
-            _VERSION,
+            self._version,
             request,
             self._answer_seconds,
             lambda response: self._on_response(connection, response),
@@ -309,9 +316,18 @@ class ReplicaFetcher:
             session_id=self._session_id,
             session_epoch=self._session_epoch,
             forgotten=[ForgottenTopic(None, topic, tuple(each)) for topic, each in gone.items()],
-            replica_id=self._settings.node_id,
-            replica_epoch=self._host.broker_epoch,
+            replica_id=self._replica_id,
+            replica_epoch=self._replica_epoch,
         )
+
+    @property
+    def _replica_id(self) -> int:
+        """As which replica it fetches; -1 as a consumer."""
+        return self._settings.node_id
+
+    @property
+    def _replica_epoch(self) -> int:
+        return self._host.broker_epoch
 
     def _short_wait_ms(self) -> int:
         """Return for how long a fetch may wait while some partitions rest (rule 6)."""
@@ -329,7 +345,7 @@ class ReplicaFetcher:
         return FetchPartition(
             partition=follower.name.partition,
             current_leader_epoch=follower.leader_epoch,
-            fetch_offset=follower.log.log_end_offset,
+            fetch_offset=follower.next_offset,
             last_fetched_epoch=follower.last_epoch,
             log_start_offset=follower.log.log_start_offset,
             max_bytes=self._partition_max_bytes,
@@ -344,24 +360,29 @@ class ReplicaFetcher:
             return 0
         if asked.current_leader_epoch != follower.leader_epoch:
             return 0
-        if asked.fetch_offset != follower.log.log_end_offset:
+        if asked.fetch_offset != follower.next_offset:
             return 0
         if self._truncations.under_way(follower.name):
             return 0
         try:
             return self._apply(follower, result)
-        except UnexpectedAppendOffset as error:
-            records = b"" if result.records is None else bytes(result.records)
-            if follower.log.spans_start(records):
-                self._truncate(follower, lambda: follower.restart_with(records))
-                return 0
-            log.error("partition_not_copied", partition=str(follower.name), reason=str(error))
-            self._resting[key] = self._loop.time() + self._backoff_seconds
-            return 0
         except HeadraceError as error:
-            log.error("partition_not_copied", partition=str(follower.name), reason=str(error))
-            self._resting[key] = self._loop.time() + self._backoff_seconds
+            self._not_copied(key, follower, result, error)
             return 0
+
+    def _not_copied(
+        self,
+        key: Key,
+        follower: Follower,
+        result: FetchPartitionResult[memoryview],
+        error: HeadraceError,
+    ) -> None:
+        records = b"" if result.records is None else bytes(result.records)
+        if isinstance(error, UnexpectedAppendOffset) and follower.log.spans_start(records):
+            self._truncate(follower, lambda: follower.restart_with(records))
+            return
+        log.error("partition_not_copied", partition=str(follower.name), reason=str(error))
+        self._resting[key] = self._loop.time() + self._backoff_seconds
 
     def _apply(self, follower: Follower, result: FetchPartitionResult[memoryview]) -> int:
         if result.diverging_epoch is not None:
@@ -404,81 +425,3 @@ class ReplicaFetcher:
 
     def _rest(self, key: Key) -> None:
         self._resting[key] = self._loop.time() + _REST_SECONDS
-
-
-class ReplicaFetchers:
-    """The fetchers of a broker, one per leader that it follows. Lives on the event loop."""
-
-    def __init__(
-        self,
-        host: ReplicaHost,
-        settings: BrokerSettings,
-        connector: PeerConnector,
-        throttle: ReplicationThrottle,
-    ) -> None:
-        self._host = host
-        self._settings = settings
-        self._connector = connector
-        self.throttle = throttle
-        self.log_starts = LogStartQueue(host.log_threads, self._log_start_moved)
-        self._truncations = LogTruncations(host.log_threads)
-        self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
-        self._by_name: dict[TopicPartition, Follower] = {}
-        self._stopped = False
-
-    def follow(self, follower: Follower) -> None:
-        """Copy a partition from its leader, and from no other broker any more."""
-        self.leave(follower.name)
-        self._by_name[follower.name] = follower
-        if follower.leader < 0 or self._stopped:
-            return
-        fetcher = self._fetchers.get(follower.leader)
-        if fetcher is None:
-            fetcher = self._fetchers[follower.leader] = ReplicaFetcher(
-                follower.leader,
-                self._host,
-                self._settings,
-                self._connector,
-                self.throttle,
-                self._truncations,
-            )
-        fetcher.add(follower)
-
-    def leave(self, name: TopicPartition) -> None:
-        """Stop copying this partition."""
-        follower = self._by_name.pop(name, None)
-        fetcher = None if follower is None else self._fetchers.get(follower.leader)
-        if follower is not None and fetcher is not None:
-            fetcher.remove(follower.topic_id, name.partition)
-
-    def settle(self, name: TopicPartition) -> None:
-        """Wait until the log of a partition is not being truncated any more: this broker is about
-        to lead it."""
-        self._truncations.settle(name)
-
-    def _log_start_moved(self, name: TopicPartition) -> None:
-        """Report a new log start to the leader, which may wait for it (DeleteRecords)."""
-        follower = self._by_name.get(name)
-        fetcher = None if follower is None else self._fetchers.get(follower.leader)
-        if follower is not None and fetcher is not None:
-            fetcher.touch(follower)
-
-    def reconnect(self, leader: BrokerId | None = None) -> None:
-        """Drop the connection to a leader that lost its registration; or, without a leader, every
-        connection, because this broker lost its own."""
-        for fetcher in self._fetchers.values():
-            if leader is None or fetcher.leader == leader:
-                fetcher.reconnect()
-
-    def following(self) -> Iterable[Follower]:
-        return self._by_name.values()
-
-    async def stop(self) -> None:
-        """Copy nothing any more, whatever there is to follow: this broker leaves the cluster."""
-        self._stopped = True
-        tasks = [fetcher.stop() for fetcher in self._fetchers.values()]
-        self._fetchers.clear()
-        self._by_name.clear()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._truncations.finished()
-        await self.log_starts.finished()

@@ -71,6 +71,11 @@ class Follower:
         return self.log.epochs.epoch_at(end - 1) if end > self.log.log_start_offset else -1
 
     @property
+    def next_offset(self) -> int:
+        """What is fetched next."""
+        return self.log.log_end_offset
+
+    @property
     def lag(self) -> int:
         """How many offsets the log ends below the leader's high watermark, as last heard of."""
         return max(0, self._leader_high_watermark - self.log.log_end_offset)

@@ -18,6 +18,7 @@ from typing import Protocol, cast
 
 from headrace.broker.metric import TopicTraffic
 from headrace.broker.network.callback_future import CallbackFuture
+from headrace.broker.replica.claimed_epoch import epoch_error
 from headrace.cluster.topic import PartitionRecord
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.appended import Appended
@@ -25,9 +26,11 @@ from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.error import (
     DiskFull,
     HeadraceError,
+    InvalidProducerEpoch,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
     NotLeader,
+    ReadOnlyTopic,
 )
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.model.offset import LogEndOffset
@@ -152,9 +155,11 @@ class Partition:
 
         Raises:
             NotEnoughReplicas: with `acks_all`, fewer are in sync than min.insync.replicas asks for.
+            ReadOnlyTopic: a mirror topic.
         """
-        if self.resigned or self.stranded:
-            raise NotLeader(f"this broker does not lead {self.name} any more")
+        self._check_leading()
+        if self.log.config.headrace_mirror_link:
+            raise ReadOnlyTopic(f"{self.name.topic} is a mirror: promote it before you write to it")
         if acks_all and not self.state.has_enough(self.log.config.min_insync_replicas):
             raise NotEnoughReplicas(
                 f"{self.name} has {len(self.state.isr)} replica in sync, and acks=all needs "
@@ -231,10 +236,12 @@ class Partition:
         commit: bool,
         coordinator_epoch: int,
         transaction_version: int = 0,
+        ends_mirror: bool = False,
     ) -> Appended:
-        """End a producer's transaction here."""
-        if self.resigned or self.stranded:
-            raise NotLeader(f"this broker does not lead {self.name} any more")
+        """End a producer's transaction here; in a mirror topic only when it stops being one."""
+        self._check_leading()
+        if self.log.config.headrace_mirror_link and not ends_mirror:
+            raise InvalidProducerEpoch(f"{self.name.topic} is a mirror, without own transactions")
         appended = self.log.append_marker(
             producer_id,
             producer_epoch,
@@ -246,6 +253,30 @@ class Partition:
         self.tail = None
         self._grew(appended)
         return appended
+
+    def append_mirrored(self, records: memoryview) -> Appended:
+        """Append batches of a mirror topic's source: their offsets, and this leader's epoch.
+
+        Raises:
+            NotLeader: another broker leads, or the topic is no mirror any more.
+        """
+        self._check_leading()
+        if not self.log.config.headrace_mirror_link:
+            raise NotLeader(f"{self.name.topic} is no mirror any more")
+        try:
+            appended = self.log.append_as_follower(records)
+        except DiskFull:
+            self.no_room = True
+            raise
+        self.no_room = False
+        self.tail = None
+        if appended.size_bytes:
+            self._grew(appended)
+        return appended
+
+    def _check_leading(self) -> None:
+        if self.resigned or self.stranded:
+            raise NotLeader(f"this broker does not lead {self.name} any more")
 
     def check_epoch(self, claimed: int) -> ErrorCode:
         """Return the error for the leader epoch a client claims (KIP-320); -1 claims nothing."""
@@ -467,10 +498,3 @@ class Partition:
         """Answer every waiting fetch with what there is: the broker stops."""
         for waiter in (*self._waiters, *self._replica_waiters):
             waiter.finish()
-
-
-def epoch_error(known: int, claimed: int) -> ErrorCode:
-    """Return the error for a claimed leader epoch: none for the known one and for -1."""
-    if claimed < 0 or claimed == known:
-        return ErrorCode.none
-    return ErrorCode.fenced_leader_epoch if claimed < known else ErrorCode.unknown_leader_epoch

@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from typing import Protocol
 
 from headrace.broker.metric import BrokerMetrics
-from headrace.broker.replica.fetcher import ReplicaFetchers
+from headrace.broker.replica.fetchers import ReplicaFetchers
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.broker.replica.partition import Partition

@@ -2,7 +2,8 @@
 
 Rule 1: only the brokers' identity creates, changes and deletes nodes.
 Rule 2: anyone who reaches the ensemble may read them, for tools and for looking, except
-        `SENSITIVE_KINDS`: SCRAM keys, and broker configurations, which may hold passwords.
+        `SENSITIVE_KINDS`: SCRAM keys, and configurations of brokers and links, which may hold
+        passwords.
 Rule 3: nodes made before ACLs were switched on are closed when the next broker starts, parents
         before children, so that no node appears in between.
 """
@@ -24,9 +25,10 @@ from kazoo.security import (
 
 from headrace.cluster.broker import BrokerConfig
 from headrace.cluster.credential import ScramCredential
+from headrace.cluster.resource_config import ResourceConfig
 from headrace.cluster.zookeeper.zookeeper_access import ZooKeeperLogin
 
-SENSITIVE_KINDS = frozenset({ScramCredential.KIND, BrokerConfig.KIND})
+SENSITIVE_KINDS = frozenset({ScramCredential.KIND, BrokerConfig.KIND, ResourceConfig.KIND})
 
 _ROOT = "/"
 # Requests on their way at a time.

@@ -5,7 +5,7 @@ import asyncio
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.peer.connector import PeerConnector
-from headrace.broker.replica.fetcher import ReplicaFetchers
+from headrace.broker.replica.fetchers import ReplicaFetchers
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.replication_throttle import ReplicationThrottle
 from headrace.cluster.broker import BrokerRecord, Endpoint

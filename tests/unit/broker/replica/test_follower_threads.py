@@ -12,7 +12,8 @@ import pytest
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.peer.connector import PeerConnector
-from headrace.broker.replica.fetcher import ReplicaFetcher, ReplicaFetchers
+from headrace.broker.replica.fetcher import ReplicaFetcher
+from headrace.broker.replica.fetchers import ReplicaFetchers
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.log_truncations import LogTruncations
 from headrace.broker.replica.replication_throttle import ReplicationThrottle

@@ -1,0 +1,247 @@
+"""Mirror topics: brokers copy them from another cluster, with the offsets they have there."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from headrace.client import (
+    Admin,
+    ClientSettings,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResourceType,
+    ConnectionPool,
+    NewTopic,
+)
+from headrace.testing.readiness import wait_until
+from testkit.process.broker_process import BrokerProcess
+
+LINK = "east"
+
+
+@dataclass
+class Cluster:
+    """A broker, and an administrator of it."""
+
+    broker: BrokerProcess
+    pool: ConnectionPool
+    admin: Admin
+
+    def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
+        named = {key.replace("_", "."): value for key, value in configs.items()}
+        [error] = self.admin.create_topics([NewTopic(topic, partitions, 1, named)]).values()
+        assert error is None, error
+
+    def topic_id(self, topic: str) -> str:
+        return str(self.pool.metadata([topic]).topics[topic].topic_id)
+
+    def configure(self, topic: str, **configs: str) -> None:
+        changes = [
+            ConfigChange(ConfigOperation.SET, key.replace("_", "."), value)
+            for key, value in configs.items()
+        ]
+        [error] = self.admin.alter_configs(ConfigResourceType.TOPIC, {topic: changes}).values()
+        assert error is None, error
+
+    def link(self, configs: Mapping[str, str]) -> None:
+        changes = [ConfigChange(ConfigOperation.SET, *pair) for pair in configs.items()]
+        [error] = self.admin.alter_configs(ConfigResourceType.MIRROR_LINK, {LINK: changes}).values()
+        assert error is None, error
+
+    def produce(self, topic: str, values: list[str], **settings: object) -> None:
+        producer = Producer({"bootstrap.servers": self.broker.address, **settings})
+        for value in values:
+            producer.produce(topic, value, key=value)
+        assert producer.flush(60) == 0
+
+    def records(
+        self, topic: str, partition: int = 0, isolation: str = "read_uncommitted"
+    ) -> list[tuple[int, str]]:
+        """Return all records, with their offsets."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.broker.address,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "isolation.level": isolation,
+                "enable.partition.eof": True,
+            }
+        )
+        try:
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            found = []
+            while True:
+                message = consumer.poll(60)
+                assert message is not None, f"{topic} did not end"
+                if message.error() is not None:
+                    return found
+                found.append((message.offset(), message.value().decode()))
+        finally:
+            consumer.close()
+
+    def range(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        consumer = Consumer({"bootstrap.servers": self.broker.address, "group.id": "unused"})
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=60)
+        finally:
+            consumer.close()
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Cluster]]:
+    """East, and west with a link to it."""
+    brokers = [BrokerProcess(tmp_path_factory.mktemp(name)) for name in ("east", "west")]
+    with brokers[0], brokers[1]:
+        pools = [
+            ConnectionPool(ClientSettings.of({"bootstrap.servers": b.address})) for b in brokers
+        ]
+        east, west = (Cluster(b, p, Admin(p)) for b, p in zip(brokers, pools, strict=True))
+        west.link({"bootstrap.servers": east.broker.address})
+        yield east, west
+        for pool in pools:
+            pool.close()
+
+
+def mirror(east: Cluster, west: Cluster, topic: str, partitions: int = 1, **configs: str) -> None:
+    """Create the mirror of a topic."""
+    west.create(
+        topic,
+        partitions,
+        headrace_mirror_link=LINK,
+        headrace_mirror_topic_id=east.topic_id(topic),
+        **configs,
+    )
+
+
+def wait_for_copy(east: Cluster, west: Cluster, topic: str, partition: int = 0) -> None:
+    end = east.range(topic, partition)[1]
+    wait_until(lambda: west.range(topic, partition)[1] == end, what=f"a copy up to {end}")
+
+
+def test_records_keep_their_offsets(clusters: tuple[Cluster, Cluster], topic: str) -> None:
+    east, west = clusters
+    east.create(topic, 2)
+    east.produce(topic, [str(i) for i in range(500)], **{"compression.type": "zstd"})
+    mirror(east, west, topic, 2)
+    for partition in (0, 1):
+        wait_for_copy(east, west, topic, partition)
+    east.produce(topic, [str(i) for i in range(500, 700)])
+
+    for partition in (0, 1):
+        wait_for_copy(east, west, topic, partition)
+        assert west.records(topic, partition) == east.records(topic, partition)
+
+
+def test_clients_cannot_write_to_a_mirror(clusters: tuple[Cluster, Cluster], topic: str) -> None:
+    east, west = clusters
+    east.create(topic)
+    mirror(east, west, topic)
+    errors = []
+    producer = Producer({"bootstrap.servers": west.broker.address, "acks": "all"})
+    producer.produce(topic, "x", on_delivery=lambda error, message: errors.append(error))
+    producer.flush(60)
+
+    assert [error.name() for error in errors] == ["POLICY_VIOLATION"]
+    assert west.range(topic) == (0, 0)
+
+
+def test_transactions_come_along(clusters: tuple[Cluster, Cluster], topic: str) -> None:
+    east, west = clusters
+    east.create(topic)
+    producer = Producer(
+        {"bootstrap.servers": east.broker.address, "transactional.id": f"{topic}-id"}
+    )
+    producer.init_transactions()
+    for number, end in enumerate((producer.commit_transaction, producer.abort_transaction) * 2):
+        producer.begin_transaction()
+        producer.produce(topic, f"transaction {number}")
+        producer.flush(60)
+        end()
+    mirror(east, west, topic)
+    wait_for_copy(east, west, topic)
+
+    committed = west.records(topic, isolation="read_committed")
+    assert committed == [(0, "transaction 0"), (4, "transaction 2")]
+    assert committed == east.records(topic, isolation="read_committed")
+
+
+def test_a_mirror_starts_where_its_source_starts(
+    clusters: tuple[Cluster, Cluster], topic: str
+) -> None:
+    east, west = clusters
+    east.create(topic)
+    east.produce(topic, [str(i) for i in range(100)], **{"batch.num.messages": 10})
+    from headrace.model.ids import TopicPartition as Name
+
+    east.admin.delete_records({Name(topic, 0): 37})
+    mirror(east, west, topic)
+    wait_for_copy(east, west, topic)
+
+    wait_until(lambda: west.range(topic) == (37, 100), what="the start of the source")
+    assert west.records(topic) == east.records(topic)
+
+
+def test_the_copy_goes_on_after_both_brokers_were_killed(
+    clusters: tuple[Cluster, Cluster], topic: str
+) -> None:
+    east, west = clusters
+    east.create(topic)
+    east.produce(topic, [str(i) for i in range(1000)])
+    mirror(east, west, topic)
+    wait_for_copy(east, west, topic)
+    for killed in (west, east, west):
+        killed.broker.kill()
+        killed.broker.start()
+        east.produce(topic, [str(i) for i in range(100)])
+        wait_for_copy(east, west, topic)
+
+    assert west.records(topic) == east.records(topic)
+
+
+def test_a_topic_created_again_at_the_source_is_not_copied(
+    clusters: tuple[Cluster, Cluster], topic: str
+) -> None:
+    east, west = clusters
+    east.create(topic)
+    east.produce(topic, ["old"])
+    mirror(east, west, topic)
+    wait_for_copy(east, west, topic)
+    east.admin.delete_topics([topic])
+    east.create(topic)
+    east.produce(topic, ["new", "newer"])
+
+    wait_until(lambda: "was deleted and created again" in west.broker.log, what="a word of it")
+    assert west.records(topic) == [(0, "old")]
+
+
+def test_a_stopped_mirror_is_fenced_and_then_written_to(
+    clusters: tuple[Cluster, Cluster], topic: str
+) -> None:
+    """Both clusters number producers from 0: without a fence the first batch here would be taken
+    for a duplicate."""
+    east, west = clusters
+    east.create(topic)
+    east.produce(topic, ["first"], **{"enable.idempotence": True})
+    mirror(east, west, topic)
+    wait_for_copy(east, west, topic)
+    opened = Producer({"bootstrap.servers": east.broker.address, "transactional.id": topic})
+    opened.init_transactions()
+    opened.begin_transaction()
+    opened.produce(topic, "open")
+    opened.flush(60)
+    wait_for_copy(east, west, topic)
+    with pytest.raises(AssertionError):
+        assert west.records(topic, isolation="read_committed") == west.records(topic)
+
+    west.configure(topic, headrace_mirror_state="stopped")
+    wait_until(lambda: west.range(topic)[1] >= 4, what="markers for two producers")
+    west.configure(topic, headrace_mirror_link="")
+    west.produce(topic, ["second"], **{"enable.idempotence": True})
+
+    committed = west.records(topic, isolation="read_committed")
+    assert [value for _, value in committed] == ["first", "second"]
+    with pytest.raises(KafkaException):
+        opened.abort_transaction(0.001)
+        raise KafkaException("ended in time")
