@@ -138,7 +138,11 @@ class Broker:
         )
 
         self.producer_ids = ProducerIdSource(
-            self.loop, store, self.node_id, self._controller_thread
+            self.loop,
+            store,
+            self.node_id,
+            self._controller_thread,
+            lambda: int(settings["headrace.producer.id.lowest"]),
         )
         # The keys that were set for single groups; the metadata applier changes them.
         self.group_configs: dict[str, Mapping[str, int]] = {}

@@ -57,11 +57,11 @@ class ProducerIdBlock:
     last: int
 
 
-def claim_block(store: BlockStore, broker_id: BrokerId) -> ProducerIdBlock:
-    """Claim the next block of ids durably, for this broker alone."""
+def claim_block(store: BlockStore, broker_id: BrokerId, lowest: int = 0) -> ProducerIdBlock:
+    """Claim the next block of ids durably, for this broker alone, none of them below `lowest`."""
     for _ in range(_MAX_TRIES):
         node = store.get(NODE_PATH)
-        first = 0 if node is None else _last_claimed(node.data) + 1
+        first = max(lowest, 0 if node is None else _last_claimed(node.data) + 1)
         block = ProducerIdBlock(first, first + BLOCK_SIZE - 1)
         if block.last > _MAX_PRODUCER_ID:
             raise ProducerIdsExhausted("every producer id there is has been given out")
@@ -120,8 +120,15 @@ class ProducerIds:
         self._blocks.append(range(block.first, block.last + 1))
         self._free += block.last - block.first + 1
 
-    def take(self) -> ProducerId | None:
-        """Return an id never given before, or None until the next block is there."""
+    def take(self, lowest: int = 0) -> ProducerId | None:
+        """Return an id never given before, or None until the next block is there. Ids below
+        `lowest` are skipped."""
+        while self._blocks and self._blocks[0][0] < lowest:
+            ids = self._blocks.popleft()
+            left = ids[lowest - ids[0] :]
+            self._free -= len(ids) - len(left)
+            if left:
+                self._blocks.appendleft(left)
         if not self._free:
             return None
         ids = self._blocks.popleft()

@@ -127,3 +127,21 @@ def test_a_block_may_hold_a_single_id():
     ids.add_block(ProducerIdBlock(0, 0))
 
     assert [ids.take(), ids.take()] == [0, None]
+
+
+def test_ids_below_the_lowest_are_skipped() -> None:
+    ids = ProducerIds()
+    ids.add_block(ProducerIdBlock(0, 9))
+    ids.add_block(ProducerIdBlock(100, 109))
+
+    assert [ids.take(5), ids.take(10), ids.take(108), ids.take(), ids.take()] == [
+        *(5, 100, 108, 109),
+        None,
+    ]
+
+
+def test_a_block_is_claimed_above_the_lowest() -> None:
+    store = MemoryStore()
+
+    assert claim_block(store, BrokerId(1), 5_500).first == 5_500
+    assert claim_block(store, BrokerId(1)).first == 6_500

@@ -1,6 +1,7 @@
 """Producer ids for this broker, claimed from the cluster's store in blocks (KIP-730)."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 import structlog
@@ -19,6 +20,7 @@ class ProducerIdSource:
 
     Args:
         controller_thread: the one thread that may wait for the cluster's store.
+        lowest: returns the lowest id that may be given out (`headrace.producer.id.lowest`).
     """
 
     def __init__(
@@ -27,17 +29,19 @@ class ProducerIdSource:
         store: BlockStore,
         node_id: BrokerId,
         controller_thread: Executor,
+        lowest: Callable[[], int] = lambda: 0,
     ) -> None:
         self._loop = loop
         self._store = store
         self._node_id = node_id
         self._controller_thread = controller_thread
+        self._lowest = lowest
         self._ids = ProducerIds()
         self._claiming: asyncio.Future[None] | None = None
 
     def next(self) -> ProducerId | None:
         """Return an id that no producer has had; None while the next block is being claimed."""
-        producer_id = self._ids.take()
+        producer_id = self._ids.take(self._lowest())
         if self._ids.wants_block and self._claiming is None:
             self._claiming = self._loop.create_task(self._claim_again())
         return producer_id
@@ -68,7 +72,7 @@ class ProducerIdSource:
         """
         try:
             block = await self._loop.run_in_executor(
-                self._controller_thread, claim_block, self._store, self._node_id
+                self._controller_thread, claim_block, self._store, self._node_id, self._lowest()
             )
             self._ids.add_block(block)
         finally:

@@ -2,6 +2,7 @@
 
 from headrace.broker.broker import Broker
 from headrace.broker.operation.broker_readings import traffic_readings
+from headrace.broker.operation.mirror_readings import mirror_readings
 from headrace.broker.operation.partition_health import PartitionHealth, partition_health
 from headrace.telemetry.reading import Reading, collect, load_prometheus, process_figures, render
 
@@ -16,7 +17,11 @@ class MetricsPage:
     async def __call__(self) -> bytes:
         await self._broker.in_thread(load_prometheus)
         health = await partition_health(self._broker)
-        now = [*traffic_readings(self._broker.metrics), *_health_readings(health)]
+        now = [
+            *traffic_readings(self._broker.metrics),
+            *_health_readings(health),
+            *mirror_readings(self._broker.mirror_links, self._broker.clock.wall_ms()),
+        ]
         families = collect([*self._readings, *now])
         return await self._broker.in_thread(lambda: render([*families, *process_figures()]))
 

@@ -5,6 +5,16 @@ from headrace.model.config import ConfigType
 
 TRANSACTION_KEYS = [
     broker_key(
+        "headrace.producer.id.lowest",
+        ConfigType.LONG,
+        0,
+        "The lowest producer id that is given out from now on. `mirror promote` raises it above "
+        "those of the source, whose records a promoted topic holds.",
+        minimum=0,
+        maximum=2**62,
+        dynamic=True,
+    ),
+    broker_key(
         "transaction.max.timeout.ms",
         ConfigType.INT,
         15 * MINUTE_MS,
