@@ -104,6 +104,10 @@ ROWS = [
     Row("flush.messages", "1", shows=True),
     Row("flush.ms", "1"),
     Row("follower.replication.throttled.replicas", "*"),
+    Row("headrace.mirror.link", "east", shows=True),
+    Row("headrace.mirror.state", "stopped"),
+    Row("headrace.mirror.topic", "clicks"),
+    Row("headrace.mirror.topic.id", "3fa85f64-5717-4562-b3fc-2c963f66afa6"),
     Row("index.interval.bytes", "0"),
     Row("leader.replication.throttled.replicas", "*"),
     Row("max.compaction.lag.ms", "1"),
@@ -292,6 +296,7 @@ def test_every_other_setting_that_may_change_is_read_again(tmp_path: Path) -> No
             "follower.replication.throttled.rate": lambda: broker.settings[
                 "follower.replication.throttled.rate"
             ],
+            "headrace.producer.id.lowest": lambda: cast(Any, broker.producer_ids)._lowest(),
             "leader.replication.throttled.rate": lambda: cast(Any, broker.leader_throttle)._limit(),
             "log.cleaner.backoff.ms": lambda: broker.settings["log.cleaner.backoff.ms"],
             "log.cleaner.dedupe.buffer.size": lambda: worker._memory_bytes,
