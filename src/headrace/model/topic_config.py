@@ -373,6 +373,7 @@ class LogConfig:
         compacted, deleted, log_append_time: what every append asks, worked out once.
         roll_ms: how old the first record of a segment may get.
         checks_schemas: records must name schemas that the registry has.
+        copies: it is a mirror topic, and records of its source are copied now.
         takes_as_sent: a sound batch is appended as it came: nothing in it is looked at or changed.
     """
 
@@ -418,6 +419,7 @@ class LogConfig:
     roll_ms: int = field(init=False, repr=False, compare=False)
     checks_schemas: bool = field(init=False, repr=False, compare=False)
     takes_as_sent: bool = field(init=False, repr=False, compare=False)
+    copies: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         compacted = "compact" in self.cleanup_policy
@@ -441,6 +443,8 @@ class LogConfig:
             and self.message_timestamp_before_max_ms == _LONG_MAX
         )
         object.__setattr__(self, "takes_as_sent", takes_as_sent)
+        copies = bool(self.headrace_mirror_link) and self.headrace_mirror_state == "copied"
+        object.__setattr__(self, "copies", copies)
 
     @classmethod
     def of(cls, values: Mapping[str, ConfigValue]) -> "LogConfig":

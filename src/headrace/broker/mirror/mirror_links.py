@@ -23,8 +23,7 @@ from headrace.model.ids import TopicPartition
 log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 0.25
-COPIED = "copied"
-STOPPED = "stopped"
+_STOPPED = "stopped"
 
 
 class MirrorLinks:
@@ -94,9 +93,9 @@ class MirrorLinks:
                 if partition is None or not partition.log.config.headrace_mirror_link:
                     continue
                 config = partition.log.config
-                if config.headrace_mirror_state == COPIED:
+                if config.copies:
                     wanted.setdefault(config.headrace_mirror_link, []).append(partition)
-                elif config.headrace_mirror_state == STOPPED:
+                elif config.headrace_mirror_state == _STOPPED:
                     self._fence(partition)
         for name, (configs, _) in list(self._links.items()):
             if name not in wanted or self._configured.get(name) != configs:

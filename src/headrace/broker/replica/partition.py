@@ -261,8 +261,8 @@ class Partition:
             NotLeader: another broker leads, or the topic is no mirror any more.
         """
         self._check_leading()
-        if not self.log.config.headrace_mirror_link:
-            raise NotLeader(f"{self.name.topic} is no mirror any more")
+        if not self.log.config.copies:
+            raise NotLeader(f"{self.name.topic} is not copied any more")
         try:
             appended = self.log.append_as_follower(records)
         except DiskFull:

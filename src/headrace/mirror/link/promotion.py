@@ -1,0 +1,255 @@
+"""Makes mirror topics topics of their own: clients may write to them from then on.
+
+Rule 1: copying stops for good first. What the source had that is not here is known then, and said.
+Rule 2: each leader fences what the source's producers left (decision 0040), and every replica that
+is in sync has that, before a client may write.
+Rule 3: every step may be done again. A promotion that was cut off goes on where it stopped.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.client.admin.admin import Admin, ConfigChange, ConfigEntry
+from headrace.client.error import BrokerError, ClientError, error_of
+from headrace.client.network.connection import BrokerConnection
+from headrace.client.network.leader_call import by_topic, call_leaders, walk
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.network.retry import Retry
+from headrace.client.read.offset_lookup import LATEST, FoundOffset, list_offsets
+from headrace.model.config_code import ConfigOperation, ConfigResourceType
+from headrace.model.error import InvalidArgument
+from headrace.model.ids import TopicPartition
+from headrace.wire.api import ApiKey
+
+LINK = "headrace.mirror.link"
+STATE = "headrace.mirror.state"
+SOURCE_TOPIC = "headrace.mirror.topic"
+SOURCE_TOPIC_ID = "headrace.mirror.topic.id"
+LOWEST_ID = "headrace.producer.id.lowest"
+_FENCE_SECONDS = 60.0
+_STANDING_SECONDS = 1.0
+_ALL_BROKERS = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What the source has that a promoted partition has not: the offsets from `start` to before
+    `end`. `end` is None when the source cannot say."""
+
+    partition: TopicPartition
+    start: int
+    end: int | None
+
+
+class PromotionFailed(ClientError):
+    """A mirror topic is still a mirror."""
+
+
+class Promotion:
+    """Promotes some topics of a cluster.
+
+    Args:
+        target: the cluster of the mirrors.
+        source: where they come from; None when it cannot be reached.
+        say: called with what happens, for people.
+    """
+
+    def __init__(
+        self,
+        target: ConnectionPool,
+        source: ConnectionPool | None,
+        say: Callable[[str], object] = lambda text: None,
+    ) -> None:
+        self._target = target
+        self._source = source
+        self._say = say
+
+    def run(self, topics: Sequence[str]) -> list[Missing]:
+        """Promote topics; return what was not copied before.
+
+        Raises:
+            InvalidArgument: one of them is no mirror.
+            ClientError: it could not be done. Nothing is written to by clients that was not
+                promoted; run it again.
+        """
+        names = self._source_names(topics)
+        partitions = self._partitions(topics)
+        self._alter(topics, [ConfigChange(ConfigOperation.SET, STATE, "paused")])
+        ends = self._settled_ends(partitions)
+        self._alter(topics, [ConfigChange(ConfigOperation.SET, STATE, "stopped")])
+        self._say(f"copying has stopped: {', '.join(topics)}")
+        largest = self._wait_for_fence(partitions)
+        missing = self._missing(ends, names)
+        self._raise_ids(largest + 1)
+        keys = (STATE, SOURCE_TOPIC, SOURCE_TOPIC_ID, LINK)
+        self._alter(topics, [ConfigChange(ConfigOperation.DELETE, key) for key in keys])
+        self._say("clients may write to them now")
+        return missing
+
+    # -- what is promoted
+
+    def _source_names(self, topics: Sequence[str]) -> dict[str, str]:
+        """Return what the mirrors are called at the source."""
+        names: dict[str, str] = {}
+        described = Admin(self._target).describe_configs(ConfigResourceType.TOPIC, topics)
+        for topic, entries in described.items():
+            if isinstance(entries, BrokerError):
+                raise entries
+            found = _values(entries)
+            if not found.get(LINK):
+                raise InvalidArgument(f"{topic} is no mirror: there is nothing to promote")
+            names[topic] = found.get(SOURCE_TOPIC) or topic
+        return names
+
+    def _partitions(self, topics: Sequence[str]) -> list[TopicPartition]:
+        found = self._target.metadata(topics).topics
+        return [TopicPartition(name, index) for name in topics for index in found[name].partitions]
+
+    def _alter(self, topics: Sequence[str], changes: Sequence[ConfigChange]) -> None:
+        outcomes = Admin(self._target).alter_configs(
+            ConfigResourceType.TOPIC, dict.fromkeys(topics, changes)
+        )
+        for topic, error in outcomes.items():
+            if error is not None:
+                raise PromotionFailed(f"{topic} is still a mirror: {error}")
+
+    # -- the fence
+
+    def _wait_for_fence(self, partitions: Sequence[TopicPartition]) -> int:
+        """Return the largest producer id of the source, when all of them are fenced."""
+        retry = Retry(self._target.settings, _FENCE_SECONDS)
+        while True:
+            producers = self._producers(partitions)
+            reason = next(filter(None, map(_unfenced, producers.items())), None)
+            reason = reason or self._unreplicated(partitions)
+            if reason is None:
+                ids = [each.producer_id for found in producers.values() for each in found]
+                return max(ids, default=-1)
+            if not retry.pause():
+                raise PromotionFailed(f"{reason}; run the command again")
+
+    def _producers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Any]:
+        def call(
+            connection: BrokerConnection, led: Mapping[TopicPartition, None]
+        ) -> dict[TopicPartition, Any]:
+            topics = [
+                {"name": topic, "partition_indexes": list(indexes)}
+                for topic, indexes in by_topic(led).items()
+            ]
+            answer = connection.call(ApiKey.DESCRIBE_PRODUCERS, {"topics": topics})
+            return {
+                partition: error_of(each.error_code, each.error_message) or each.active_producers
+                for partition, each in walk(answer.topics)
+            }
+
+        return _sound(call_leaders(self._target, dict.fromkeys(partitions), call))
+
+    def _unreplicated(self, partitions: Sequence[TopicPartition]) -> str | None:
+        """Return which partition's fence is not with all replicas that are in sync."""
+        metadata = self._target.metadata({each.topic for each in partitions})
+        epochs = {
+            each: metadata.topics[each.topic].partitions[each.partition].leader_epoch
+            for each in partitions
+        }
+
+        def call(
+            connection: BrokerConnection, led: Mapping[TopicPartition, int]
+        ) -> dict[TopicPartition, Any]:
+            topics = [
+                {
+                    "topic": topic,
+                    "partitions": [
+                        {"partition": index, "leader_epoch": led[TopicPartition(topic, index)]}
+                        for index in indexes
+                    ],
+                }
+                for topic, indexes in by_topic(led).items()
+            ]
+            answer = connection.call(
+                ApiKey.OFFSET_FOR_LEADER_EPOCH, {"replica_id": -1, "topics": topics}
+            )
+            return {
+                TopicPartition(topic.topic, each.partition): error_of(each.error_code)
+                or each.end_offset
+                for topic in answer.topics
+                for each in topic.partitions
+            }
+
+        log_ends = _sound(call_leaders(self._target, epochs, call))
+        ends = _sound(list_offsets(self._target, dict.fromkeys(partitions, LATEST)))
+        for partition in partitions:
+            if ends[partition].offset < log_ends[partition]:
+                return f"the replicas of {partition} are not in step yet"
+        return None
+
+    # -- what is not here
+
+    def _settled_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the ends of the mirrors once they stand still: their leaders have paused."""
+        retry = Retry(self._target.settings, _FENCE_SECONDS)
+        before: dict[TopicPartition, int] = {}
+        while True:
+            found = _sound(list_offsets(self._target, dict.fromkeys(partitions, LATEST)))
+            ends = {each: found[each].offset for each in partitions}
+            if ends == before:
+                return ends
+            before = ends
+            time.sleep(_STANDING_SECONDS)
+            if not retry.pause():
+                raise PromotionFailed("the mirrors are still copied; run the command again")
+
+    def _missing(
+        self, ends: Mapping[TopicPartition, int], names: Mapping[str, str]
+    ) -> list[Missing]:
+        theirs: dict[TopicPartition, FoundOffset | ClientError] = {}
+        if self._source is not None:
+            wanted = [TopicPartition(names[each.topic], each.partition) for each in ends]
+            theirs = list_offsets(self._source, dict.fromkeys(wanted, LATEST))
+        missing: list[Missing] = []
+        for partition, start in ends.items():
+            found = theirs.get(TopicPartition(names[partition.topic], partition.partition))
+            end = found.offset if isinstance(found, FoundOffset) else None
+            if end is None or end > start:
+                missing.append(Missing(partition, start, end))
+        return missing
+
+    def _raise_ids(self, lowest: int) -> None:
+        """Give no producer of this cluster an id that one of the source had."""
+        admin = Admin(self._target)
+        broker = str(min(self._target.metadata(()).brokers))
+        entries = admin.describe_configs(ConfigResourceType.BROKER, [broker])[broker]
+        if isinstance(entries, BrokerError):
+            raise entries
+        if lowest <= int(_values(entries).get(LOWEST_ID) or 0):
+            return
+        change = ConfigChange(ConfigOperation.SET, LOWEST_ID, str(lowest))
+        outcome = admin.alter_configs(ConfigResourceType.BROKER, {_ALL_BROKERS: [change]})
+        error = outcome[_ALL_BROKERS]
+        if error is not None:
+            raise error
+
+
+def _unfenced(found: tuple[TopicPartition, Any]) -> str | None:
+    partition, producers = found
+    for each in producers:
+        if each.last_sequence >= 0 or each.current_txn_start_offset >= 0:
+            return f"producer {each.producer_id} of the source is not fenced in {partition} yet"
+    return None
+
+
+def _values(entries: Sequence[ConfigEntry]) -> dict[str, str]:
+    return {each.name: each.value for each in entries if each.value is not None}
+
+
+def _sound(found: Mapping[TopicPartition, Any]) -> dict[TopicPartition, Any]:
+    """Return the results of all partitions.
+
+    Raises:
+        ClientError: that of the first partition that has one.
+    """
+    for result in found.values():
+        if isinstance(result, ClientError):
+            raise result
+    return dict(found)
