@@ -14,8 +14,13 @@ from headrace.client import (
     ConfigOperation,
     ConfigResourceType,
     ConnectionPool,
+    GroupAdmin,
     NewTopic,
 )
+from headrace.mirror.config.flow_settings import FlowSettings
+from headrace.mirror.link.group_sync import GroupSync
+from headrace.mirror.link.promotion import Missing, Promotion
+from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition as PartitionName
 from headrace.testing.readiness import wait_until
 from testkit.process.broker_process import BrokerProcess
@@ -225,7 +230,7 @@ def test_a_topic_created_again_at_the_source_is_not_copied(
     assert west.records(topic) == [(0, "old")]
 
 
-def test_a_stopped_mirror_is_fenced_and_then_written_to(
+def test_a_promoted_mirror_is_fenced_and_then_written_to(
     clusters: tuple[Cluster, Cluster], topic: str
 ) -> None:
     """Both clusters number producers from 0: without a fence the first batch here would be taken
@@ -243,10 +248,44 @@ def test_a_stopped_mirror_is_fenced_and_then_written_to(
     wait_for_copy(east, west, topic)
     assert [value for _, value in west.records(topic)] == ["first", "open"]
 
-    west.configure(topic, headrace_mirror_state="stopped")
-    wait_until(lambda: west.range(topic)[1] >= 4, what="markers for two producers")
-    west.configure(topic, headrace_mirror_link="")
+    with east.pool() as source, west.pool() as target:
+        assert Promotion(target, source).run([topic]) == []
     west.produce(topic, ["second"], **{"enable.idempotence": True})
+    east.produce(topic, ["too late"])
 
     committed = west.records(topic, isolation="read_committed")
     assert [value for _, value in committed] == ["first", "second"]
+
+
+def test_a_promotion_says_what_is_not_here(clusters: tuple[Cluster, Cluster], topic: str) -> None:
+    east, west = clusters
+    east.create(topic)
+    east.produce(topic, ["copied"])
+    mirror(east, west, topic)
+    wait_for_copy(east, west, topic)
+    west.configure(topic, headrace_mirror_state="paused")
+    east.produce(topic, ["lost", "lost"])
+
+    with east.pool() as source, west.pool() as target:
+        missing = Promotion(target, source).run([topic])
+        with pytest.raises(InvalidArgument, match="no mirror"):
+            Promotion(target, source).run([topic])
+
+    assert missing == [Missing(PartitionName(topic, 0), 1, 3)]
+    assert west.records(topic) == [(0, "copied")]
+
+
+def test_groups_keep_their_offsets(clusters: tuple[Cluster, Cluster], topic: str) -> None:
+    east, west = clusters
+    east.create(topic)
+    east.produce(topic, [str(i) for i in range(10)])
+    mirror(east, west, topic)
+    wait_for_copy(east, west, topic)
+    partition = PartitionName(topic, 0)
+    flow = FlowSettings.of("east", "west", {"groups": f"{topic}-.*"})
+    with east.pool() as source, west.pool() as target:
+        GroupAdmin(source).commit(f"{topic}-readers", {partition: 4})
+
+        assert GroupSync(flow, source, target).sync({topic: topic}) == 1
+        assert GroupSync(flow, source, target).sync({topic: topic}) == 0
+        assert GroupAdmin(target).offsets(f"{topic}-readers") == {partition: 4}
