@@ -1,14 +1,16 @@
 """Mirror topics: brokers copy them from another cluster, with the offsets they have there."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headrace.client import (
     Admin,
+    BrokerError,
     ClientSettings,
     ConfigChange,
     ConfigOperation,
@@ -19,10 +21,13 @@ from headrace.client import (
 )
 from headrace.mirror.config.flow_settings import FlowSettings
 from headrace.mirror.link.group_sync import GroupSync
+from headrace.mirror.link.link_config import link_configs
 from headrace.mirror.link.promotion import Missing, Promotion
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition as PartitionName
 from headrace.testing.readiness import wait_until
+from testkit.fault.yarn_flow import secure_broker
+from testkit.peer.peer import PeerMissing, require_peer
 from testkit.process.broker_process import BrokerProcess
 
 LINK = "east"
@@ -289,3 +294,33 @@ def test_groups_keep_their_offsets(clusters: tuple[Cluster, Cluster], topic: str
         assert GroupSync(flow, source, target).sync({topic: topic}) == 1
         assert GroupSync(flow, source, target).sync({topic: topic}) == 0
         assert GroupAdmin(target).offsets(f"{topic}-readers") == {partition: 4}
+
+
+def test_a_source_with_tls_and_a_login(
+    clusters: tuple[Cluster, Cluster], topic: str, tmp_path: Path
+) -> None:
+    _, west = clusters
+    with ExitStack() as stack:
+        try:
+            client = stack.enter_context(secure_broker(tmp_path))
+        except PeerMissing as missing:
+            require_peer(str(missing))
+        settings = ClientSettings.of(client)
+        producer = Producer(client)
+        producer.produce(topic, "secret")
+        assert producer.flush(60) == 0
+        changes = [ConfigChange(ConfigOperation.SET, *p) for p in link_configs(settings).items()]
+        with west.admin() as admin:
+            links = {"secured": changes}
+            assert admin.alter_configs(ConfigResourceType.MIRROR_LINK, links) == {"secured": None}
+            described = admin.describe_configs(ConfigResourceType.MIRROR_LINK, ["secured"])
+        with ConnectionPool(settings) as pool:
+            topic_id = str(pool.metadata([topic]).topics[topic].topic_id)
+        west.create(topic, headrace_mirror_link="secured", headrace_mirror_topic_id=topic_id)
+
+        wait_until(lambda: west.range(topic)[1] == 1, what="a copy")
+    assert west.records(topic) == [(0, "secret")]
+    entries = described["secured"]
+    assert not isinstance(entries, BrokerError)
+    assert {each.name: each.value for each in entries}["sasl.password"] is None
+    assert "apple" not in west.broker.log
