@@ -5,14 +5,12 @@ from collections import defaultdict
 from headrace.broker.mirror.mirror_links import MirrorLinks
 from headrace.telemetry.reading import Reading
 
-_Row = tuple[str, str]
-
 
 def mirror_readings(links: MirrorLinks, now_ms: int) -> list[Reading]:
     """Return the readings of one scrape, by link and topic."""
-    lags: dict[_Row, float] = defaultdict(float)
-    ages: dict[_Row, float] = defaultdict(float)
-    stopped: dict[tuple[str], float] = defaultdict(float)
+    lags: dict[tuple[str, ...], float] = defaultdict(float)
+    ages: dict[tuple[str, ...], float] = defaultdict(float)
+    stopped: dict[tuple[str, ...], float] = defaultdict(float)
     for link, follower in links.followers():
         row = link, follower.name.topic
         lag = max(0, follower.source_end - follower.log.log_end_offset)
@@ -25,19 +23,19 @@ def mirror_readings(links: MirrorLinks, now_ms: int) -> list[Reading]:
         Reading.gauge(
             "headrace_mirror_lag_records",
             "Offsets of the source that are not copied yet, of the partitions led here.",
-            lambda: dict(lags),
+            lambda: lags,
             *("link", "topic"),
         ),
         Reading.gauge(
             "headrace_mirror_age_seconds",
             "How old the newest copied record is, where something is left to copy.",
-            lambda: dict(ages),
+            lambda: ages,
             *("link", "topic"),
         ),
         Reading.gauge(
             "headrace_mirror_stopped_partitions",
             "Partitions that are not copied any more, because the source is not what it was.",
-            lambda: dict(stopped),
+            lambda: stopped,
             "topic",
         ),
     ]
