@@ -28,6 +28,7 @@ _COMMANDS = {
     "registry": ("registry", "app", "Serve a schema registry from a cluster's topic _schemas."),
     "schema": ("schema.schema", "app", "Register, show, compare and delete schemas."),
     "rest": ("rest", "app", "Serve Confluent's REST API for a cluster."),
+    "mirror": ("mirror", "app", "Copy topics between clusters: run a MirrorMaker 2 file."),
     "cluster": ("cluster", "app", "Show a cluster's brokers, health and configuration."),
     "flow": ("flow.flow", "app", "Run stream programs on Spark, and manage the running ones."),
     "sql": ("sql", "command", "Query topics in SQL: streams, windows, joins, live tables."),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.mirror.config.name_filter import NameFilter
+from headrace.mirror.config.name_filter import ExpressionList, NameFilter
 from headrace.mirror.config.replication_policy import ReplicationPolicy
 from headrace.model.config import ConfigKey, ConfigTable, ConfigType, ConfigValue
 from headrace.model.error import ConfigError
@@ -49,6 +49,15 @@ FLOW_CONFIG: Final = ConfigTable.of(
             "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
             "How topics are called at the target: with the source's alias, or as they are.",
         ),
+        _text(
+            "config.properties.exclude",
+            r"follower\.replication\.throttled\.replicas,"
+            r"leader\.replication\.throttled\.replicas,"
+            r"message\.timestamp\.difference\.max\.ms,"
+            r"message\.timestamp\.(before|after)\.max\.ms,message\.timestamp\.type,"
+            r"unclean\.leader\.election\.enable,min\.insync\.replicas",
+            "Configurations of topics that are not synced.",
+        ),
         _text("replication.policy.separator", ".", "What stands between alias and topic."),
         _number("replication.factor", 2, "Replicas of topics at the target; -1: its default.", -1),
         _flag("refresh.topics.enabled", True, "Whether to look for new topics."),
@@ -80,6 +89,7 @@ class FlowSettings:
     target: str
     topics: NameFilter
     groups: NameFilter
+    excluded_configs: ExpressionList
     policy: ReplicationPolicy
     replication_factor: int
     values: Mapping[str, ConfigValue]
@@ -122,6 +132,7 @@ class FlowSettings:
             target=target,
             topics=NameFilter.of(str(values["topics"]), str(values["topics.exclude"])),
             groups=NameFilter.of(str(values["groups"]), str(values["groups.exclude"])),
+            excluded_configs=ExpressionList(str(values["config.properties.exclude"])),
             policy=ReplicationPolicy(separator, _POLICIES[policy]),
             replication_factor=int(str(values["replication.factor"])),
             values=values,

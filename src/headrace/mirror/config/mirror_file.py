@@ -29,7 +29,7 @@ _CONNECT: Final = re.compile(
     r"(config|offset|status)\.storage\..*|offset\.flush\..*|exactly\.once\.source\.support|"
     r"(key|value|header)\.converter.*|plugin\.path|listeners|rest\..*|admin\..*|metric.*|"
     r"(checkpoints|heartbeats|offset-syncs)\.topic\.replication\.factor|"
-    r"config\.properties\.(exclude|blacklist)|task\.assigned\..*|consumer\.poll\.timeout\.ms|"
+    r"config\.properties\.blacklist|task\.assigned\..*|consumer\.poll\.timeout\.ms|"
     r"topic\.filter\.class|group\.filter\.class|config\.property\.filter\.class|"
     r"use\.defaults\.from|add\.source\.alias\.to\.metrics|provenance\..*"
 )

@@ -1,0 +1,153 @@
+"""`headrace mirror`: copy topics between clusters, as MirrorMaker 2 is configured for it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.listen_address import parse_listen_address
+from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
+from headrace.cli.terminal.output import print_json, print_table
+from headrace.cli.terminal.until_signal import until_signal
+from headrace.mirror.config.mirror_file import MirrorFile
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+_RUN = """
+Examples:
+
+  headrace mirror run mirror.properties
+
+  headrace mirror run mirror.properties --metrics 127.0.0.1:9404
+
+A mirror.properties of two clusters:
+
+  clusters = us, eu
+
+  us.bootstrap.servers = us-1:9092
+
+  eu.bootstrap.servers = eu-1:9092
+
+  us->eu.enabled = true
+"""
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="MirrorMaker 2's file.")]
+
+
+@app.command(epilog=epilog(_RUN))
+def run(
+    file: FileArgument,
+    metrics: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve metrics for Prometheus here.")
+    ] = None,
+    log_level: LogLevelOption = "info",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Copy the topics of all enabled flows until Ctrl-C."""
+    from headrace.mirror.process.metrics_server import MetricsServer
+    from headrace.mirror.process.mirror_process import MirrorProcess
+
+    configure_logging(log_level, log_format)
+    settings = MirrorFile.read(file)
+    process = MirrorProcess(settings)
+    server = None
+    if metrics is not None:
+        server = MetricsServer(parse_listen_address(metrics, "--metrics"), process.readings())
+        server.start()
+        print(f"Metrics are at {server.url}", flush=True)
+    if settings.ignored:
+        print(f"Without effect here: {', '.join(settings.ignored)}", flush=True)
+    names = ", ".join(each.name for each in settings.flows)
+    with until_signal(), process:
+        print(f"Mirroring {names}", flush=True)
+        process.wait()
+    if server is not None:
+        server.close()
+    print("Stopped.")
+
+
+_STATUS = """
+Examples:
+
+  headrace mirror status mirror.properties
+
+  headrace mirror status mirror.properties --json | jq '.[] | select(.lag > 0)'
+
+It asks both clusters, not the process: it works wherever the clusters can be reached. Exit code 1
+when a partition is truncated or was created again at the source.
+"""
+_HEADINGS = ("flow", "topic", "partition", "end", "position", "lag", "age", "state")
+
+
+@app.command(epilog=epilog(_STATUS))
+def status(
+    file: FileArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show how far each partition is copied."""
+    from headrace.mirror.process.status import read_status
+
+    rows = read_status(MirrorFile.read(file))
+    if as_json:
+        print_json(
+            [
+                {
+                    "flow": each.flow,
+                    "topic": each.partition.topic,
+                    "partition": each.partition.partition,
+                    "remote_topic": each.remote_topic,
+                    "end": each.end,
+                    "position": each.position,
+                    "lag": each.lag,
+                    "age_ms": each.age_ms,
+                    "state": each.state,
+                }
+                for each in rows
+            ]
+        )
+    else:
+        print_table(
+            _HEADINGS,
+            [
+                (
+                    each.flow,
+                    each.partition.topic,
+                    each.partition.partition,
+                    each.end,
+                    each.position,
+                    each.lag,
+                    None if each.age_ms is None else f"{each.age_ms / 1000:.1f} s",
+                    each.state,
+                )
+                for each in rows
+            ],
+        )
+    if any(each.state in ("truncated", "recreated") for each in rows):
+        raise typer.Exit(1)
+
+
+_CHECK = """
+Examples:
+
+  headrace mirror check mirror.properties
+
+It changes nothing, at neither side. Exit code 1 when something is missing.
+"""
+
+
+@app.command(epilog=epilog(_CHECK))
+def check(file: FileArgument) -> None:
+    """Check a file, the logins of its clusters, and the rights that its flows need."""
+    from headrace.mirror.process.check import check as check_file
+
+    settings = MirrorFile.read(file)
+    for name in settings.ignored:
+        print(f"{name} has no effect here.")
+    results = list(check_file(settings))
+    print_table(
+        ("cluster", "needed", "result"),
+        [(each.cluster, each.what, each.problem or "ok") for each in results],
+    )
+    if any(each.problem is not None for each in results):
+        raise typer.Exit(1)

@@ -1,0 +1,275 @@
+"""Copies the partitions of one plan, until it is asked to end or a cluster goes away.
+
+Theory of operation. A thread fetches from the source (`SourceFetcher`); this one writes what it
+brings to the target and commits it together with the new positions. When the thread has more ready,
+it joins the same transaction, up to `_TRANSACTION_BYTES`; when it has not, the transaction is
+committed at once, so that few records do not wait for more.
+
+Rule 1: positions are read after the transactional id was taken over: a transaction of a process
+        that was killed is aborted by then, and none of another process can follow.
+Rule 2: a partition has a position at the target before its first record is written. A topic there
+        that has records but no position was not filled by this flow: it is left alone, and said.
+Rule 3: all positions are committed again every hour, because a broker forgets offsets of groups
+        that have no members.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import structlog
+
+from headrace.client.error import BrokerError, ClientError, WriteFailed
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.offset_lookup import LogExtent, extents
+from headrace.client.settings import ClientSettings
+from headrace.mirror.process.figures import FlowFigures
+from headrace.mirror.process.offset_syncs import OffsetSyncs
+from headrace.mirror.process.position import Position, position_group, read_positions
+from headrace.mirror.process.source_batches import SourceBatches
+from headrace.mirror.process.source_fetcher import FetchRound, SourceFetcher
+from headrace.mirror.process.source_state import Stopped, StopReason, recreated
+from headrace.mirror.process.target_writer import TargetWriter
+from headrace.mirror.process.topic_plan import TopicPlan
+from headrace.model.ids import TopicPartition
+from headrace.wire.error_code import ErrorCode
+
+_log = structlog.get_logger(__name__)
+
+_TRANSACTION_BYTES: Final = 32 << 20
+_TRANSACTION_SECONDS: Final = 0.5
+_IDLE_SECONDS: Final = 0.2
+_MOVED_SECONDS: Final = 1.0
+_REFRESH_SECONDS: Final = 3600.0
+
+# The target will not take this partition's records at the next try, either.
+_REFUSED: Final = frozenset(
+    {
+        ErrorCode.message_too_large,
+        ErrorCode.record_list_too_large,
+        ErrorCode.invalid_record,
+        ErrorCode.invalid_timestamp,
+        ErrorCode.unsupported_compression_type,
+        ErrorCode.topic_authorization_failed,
+        ErrorCode.policy_violation,
+    }
+)
+
+
+class Copier:
+    """One run over one plan. A flow makes another one after an error, or for another plan.
+
+    Args:
+        stopped: partitions of the source that are left alone; those that stop are added.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: ClientSettings,
+        target: ClientSettings,
+        *,
+        figures: FlowFigures,
+        syncs: OffsetSyncs,
+        stopped: dict[TopicPartition, Stopped],
+    ) -> None:
+        self._name = name
+        self._source = source
+        self._figures = figures
+        self._syncs = syncs
+        self._stopped = stopped
+        self._remote: dict[TopicPartition, TopicPartition] = {}
+        self._positions: dict[TopicPartition, Position] = {}
+        self._moved: dict[TopicPartition, Position] = {}
+        self._first_copied: dict[TopicPartition, int] = {}
+        self._committed_at = 0.0
+        self._refreshed_at = 0.0
+        self.writer = TargetWriter(target, position_group(name), position_group(name))
+
+    def run(self, plan: TopicPlan, ends: Callable[[], bool]) -> None:
+        """Copy until `ends`, then commit and return.
+
+        Raises:
+            ProducerFenced: another process has the flow, or a transaction took too long.
+            ClientError: one of the clusters is away, or refuses something.
+        """
+        self._remote = dict(plan.pairs())
+        self.writer.open()
+        leaders = self._find_positions(plan)
+        self._commit(self._positions)
+        self._refreshed_at = time.monotonic()
+        self._figures.runs(True)
+        copied = {
+            here: self._positions[there]
+            for here, there in self._remote.items()
+            if there in self._positions
+        }
+        with SourceFetcher(self._source, copied, leaders=leaders) as fetcher:
+            while not ends():
+                found = fetcher.next(_IDLE_SECONDS)
+                if found is not None:
+                    self._copy(found, fetcher)
+                elif self._moved and time.monotonic() - self._committed_at > _MOVED_SECONDS:
+                    self._commit(self._moved)
+                if time.monotonic() - self._refreshed_at > _REFRESH_SECONDS:
+                    self._refreshed_at = time.monotonic()
+                    self._commit(self._positions)
+        if self._moved:
+            self._commit(self._moved)
+
+    def close(self) -> None:
+        """Disconnect from the target."""
+        self._figures.runs(False)
+        self.writer.close()
+
+    # -- where to begin
+
+    def _find_positions(self, plan: TopicPlan) -> int:
+        """Set the position of every partition that is copied; return how many leaders there are."""
+        known = read_positions(self.writer.pool, self._name)
+        ids = {topic.name: topic.topic_id for topic in plan.topics}
+        new = []
+        for here, there in self._remote.items():
+            position = known.get(there)
+            if here in self._stopped:
+                continue
+            if position is None:
+                new.append(here)
+                continue
+            problem = recreated(here, position.topic_id, ids[here.topic])
+            if problem is not None:
+                self._stop(here, problem)
+            else:
+                self._positions[there] = position
+        with ConnectionPool(self._source) as pool:
+            self._begin(pool, new, ids)
+            metadata = pool.metadata(list(ids))
+        copied = [here for here, there in self._remote.items() if there in self._positions]
+        return len({metadata.leader(each) for each in copied})
+
+    def _begin(
+        self, pool: ConnectionPool, new: list[TopicPartition], ids: Mapping[str, object]
+    ) -> None:
+        """Begin with partitions that have no position: at the start of their logs."""
+        if not new:
+            return
+        starts = extents(pool, new, read_committed=True)
+        there = extents(self.writer.pool, [self._remote[each] for each in new])
+        for partition in new:
+            remote = self._remote[partition]
+            ours, theirs = starts[partition], there[remote]
+            if isinstance(ours, ClientError):
+                raise ours
+            if isinstance(theirs, ClientError):
+                raise theirs
+            if theirs.end > theirs.start:
+                self._stop(partition, _no_position(partition, remote, theirs, self._name))
+            else:
+                topic_id = ids[partition.topic]
+                self._positions[remote] = Position(ours.start, -1, topic_id)  # type: ignore[arg-type]
+
+    # -- one transaction
+
+    def _copy(self, found: FetchRound | None, fetcher: SourceFetcher) -> None:
+        self.writer.begin()
+        until = time.monotonic() + _TRANSACTION_SECONDS
+        copied: list[SourceBatches] = []
+        size_bytes = 0
+        try:
+            while found is not None:
+                self._note(found)
+                for batches in found.batches:
+                    size_bytes += self._write(batches)
+                    copied.append(batches)
+                if size_bytes >= _TRANSACTION_BYTES or time.monotonic() > until:
+                    break
+                found = fetcher.next(0)
+            if not size_bytes and time.monotonic() - self._committed_at < _MOVED_SECONDS:
+                self.writer.commit({})  # nothing was written: no request is sent
+                return
+            self._finish(copied)
+        except WriteFailed as error:
+            self._stop_refused(error)
+            raise
+
+    def _write(self, batches: SourceBatches) -> int:
+        remote = self._remote[batches.partition]
+        before = self._positions[remote]
+        position = Position(
+            batches.next_offset, batches.last_epoch, before.topic_id or batches.topic_id
+        )
+        self._positions[remote] = self._moved[remote] = position
+        if batches.batches:
+            self._first_copied.setdefault(batches.partition, batches.first_offset)
+            self.writer.write(remote, batches.batches)
+        return batches.size_bytes
+
+    def _finish(self, copied: list[SourceBatches]) -> None:
+        self.writer.commit(self._moved)
+        self._moved = {}
+        self._committed_at = time.monotonic()
+        self._figures.committed()
+        last: dict[TopicPartition, int] = {}
+        for batches in copied:
+            self._figures.copied(batches)
+            if batches.batches:
+                last[batches.partition] = batches.last_offset
+        for partition, offset in last.items():
+            self._sync(partition, offset)
+
+    def _sync(self, partition: TopicPartition, offset: int) -> None:
+        known = self.writer.acknowledged(self._remote[partition])
+        if known is not None and known.last_offset >= 0:
+            first = (self._first_copied[partition], known.first_offset)
+            self._syncs.copied(partition, first, (offset, known.last_offset))
+
+    def _commit(self, positions: Mapping[TopicPartition, Position]) -> None:
+        """Commit positions without records."""
+        self.writer.begin()
+        self.writer.commit(positions)
+        self._committed_at = time.monotonic()
+        self._moved = {}
+
+    # -- what is wrong with a partition
+
+    def _note(self, found: FetchRound) -> None:
+        for partition, count in found.lost.items():
+            self._figures.lost(partition, count)
+            _log.error(
+                "mirror_records_lost",
+                flow=self._name,
+                partition=str(partition),
+                offsets=count,
+                reason="the source's retention removed them before they were copied",
+            )
+        for partition, stopped in found.stopped.items():
+            self._stop(partition, stopped)
+
+    def _stop(self, partition: TopicPartition, stopped: Stopped) -> None:
+        self._stopped[partition] = stopped
+        self._figures.stopped(self._stopped)
+        _log.error(
+            "mirror_partition_stopped",
+            flow=self._name,
+            partition=str(partition),
+            reason=stopped.reason.value,
+            message=stopped.message,
+        )
+
+    def _stop_refused(self, error: WriteFailed) -> None:
+        if not isinstance(error.reason, BrokerError) or error.reason.code not in _REFUSED:
+            return
+        for here, there in self._remote.items():
+            if there == error.partition:
+                self._stop(here, Stopped(StopReason.REFUSED, f"{here}: {error}"))
+
+
+def _no_position(
+    partition: TopicPartition, remote: TopicPartition, extent: LogExtent, flow: str
+) -> Stopped:
+    return Stopped(
+        StopReason.UNKNOWN_POSITION,
+        f"{partition}: {remote} has {extent.end - extent.start} records at the target, and the "
+        f"group {position_group(flow)} has no position for it. Delete the topic at the target to "
+        "copy it from the beginning, or commit the source's next offset for it in this group",
+    )
