@@ -10,7 +10,9 @@ from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
 from headrace.cli.terminal.output import print_json, print_table
 from headrace.cli.terminal.until_signal import until_signal
+from headrace.mirror.config.flow_settings import FlowSettings
 from headrace.mirror.config.mirror_file import MirrorFile
+from headrace.model.error import InvalidArgument
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
@@ -30,6 +32,12 @@ A mirror.properties of two clusters:
   eu.bootstrap.servers = eu-1:9092
 
   us->eu.enabled = true
+
+If eu is a Headrace cluster its own brokers can copy, and offsets stay as they are:
+
+  us->eu.headrace.copied.by = brokers
+
+  us->eu.replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy
 """
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="MirrorMaker 2's file.")]
@@ -45,6 +53,7 @@ def run(
     log_format: LogFormatOption = "text",
 ) -> None:
     """Copy the topics of all enabled flows until Ctrl-C."""
+    from headrace.mirror.link.link_process import LinkProcess
     from headrace.mirror.process.metrics_server import MetricsServer
     from headrace.mirror.process.mirror_process import MirrorProcess
 
@@ -59,7 +68,7 @@ def run(
     if settings.ignored:
         print(f"Without effect here: {', '.join(settings.ignored)}", flush=True)
     names = ", ".join(each.name for each in settings.flows)
-    with until_signal(), process:
+    with until_signal(), LinkProcess(settings), process:
         print(f"Mirroring {names}", flush=True)
         process.wait()
     if server is not None:
@@ -151,3 +160,67 @@ def check(file: FileArgument) -> None:
     )
     if any(each.problem is not None for each in results):
         raise typer.Exit(1)
+
+
+_PROMOTE = """
+Examples:
+
+  headrace mirror promote mirror.properties clicks orders
+
+  headrace mirror promote mirror.properties 'us.clicks' --flow 'us->eu' --without-source
+
+Copying stops for good, transactions of the source that are open are aborted, and clients may write
+from then on. It says which records of the source were not copied. Cut off, it can be run again. For
+flows with headrace.copied.by = brokers; the copies of a process can be written to as they are.
+"""
+
+
+@app.command(epilog=epilog(_PROMOTE))
+def promote(
+    file: FileArgument,
+    topics: Annotated[list[str], typer.Argument(help="Mirror topics, as the target calls them.")],
+    flow: Annotated[
+        str | None, typer.Option(metavar="A->B", help="Which flow, if brokers copy several.")
+    ] = None,
+    without_source: Annotated[
+        bool, typer.Option("--without-source", help="Do not ask the source what is missing.")
+    ] = False,
+) -> None:
+    """Let clients write to mirror topics: their cluster takes over."""
+    from contextlib import ExitStack
+
+    from headrace.client.network.pool import ConnectionPool
+    from headrace.mirror.link.promotion import Promotion
+
+    settings = MirrorFile.read(file)
+    chosen = _linked_flow(settings, flow)
+    with ExitStack() as stack:
+        target = stack.enter_context(ConnectionPool(settings.clients[chosen.target]))
+        source = None
+        if not without_source:
+            source = stack.enter_context(ConnectionPool(settings.clients[chosen.source]))
+            # Before anything is stopped.
+            source.metadata(())
+        missing = Promotion(target, source, say=lambda text: print(text, flush=True)).run(topics)
+    for each in missing:
+        if each.end is None:
+            print(f"{each.partition}: what the source has from offset {each.start} on is not known")
+        else:
+            count = each.end - each.start
+            print(
+                f"{each.partition}: {count} offsets of the source are not here, {each.start} to "
+                f"{each.end - 1}"
+            )
+
+
+def _linked_flow(settings: MirrorFile, name: str | None) -> FlowSettings:
+    linked = [each for each in settings.flows if each.copied_by_brokers]
+    chosen = [each for each in linked if name in (None, each.name)]
+    if len(chosen) == 1:
+        return chosen[0]
+    known = ", ".join(each.name for each in linked) or "none"
+    raise InvalidArgument(
+        f"name one flow that brokers copy with --flow; the file has: {known}"
+        if linked
+        else "no flow of the file has headrace.copied.by = brokers: there is nothing to promote"
+    )

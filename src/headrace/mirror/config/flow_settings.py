@@ -58,6 +58,14 @@ FLOW_CONFIG: Final = ConfigTable.of(
             r"unclean\.leader\.election\.enable,min\.insync\.replicas",
             "Configurations of topics that are not synced.",
         ),
+        ConfigKey(
+            name="headrace.copied.by",
+            type=ConfigType.STRING,
+            default="process",
+            doc="Who copies: this process, into any cluster; or the target's own brokers, which "
+            "must be Headrace's, and keep offsets as they are.",
+            choices=("process", "brokers"),
+        ),
         _text("replication.policy.separator", ".", "What stands between alias and topic."),
         _number("replication.factor", 2, "Replicas of topics at the target; -1: its default.", -1),
         _flag("refresh.topics.enabled", True, "Whether to look for new topics."),
@@ -97,6 +105,11 @@ class FlowSettings:
     @property
     def name(self) -> str:
         return f"{self.source}->{self.target}"
+
+    @property
+    def copied_by_brokers(self) -> bool:
+        """Whether the target's brokers copy, and offsets stay as they are (decision 0040)."""
+        return self.values["headrace.copied.by"] == "brokers"
 
     @property
     def syncs_at_source(self) -> bool:

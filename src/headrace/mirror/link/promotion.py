@@ -18,15 +18,12 @@ from headrace.client.network.leader_call import by_topic, call_leaders, walk
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.network.retry import Retry
 from headrace.client.read.offset_lookup import LATEST, FoundOffset, list_offsets
+from headrace.mirror.link.mirror_topic import LINK, SOURCE_TOPIC, SOURCE_TOPIC_ID, STATE
 from headrace.model.config_code import ConfigOperation, ConfigResourceType
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 
-LINK = "headrace.mirror.link"
-STATE = "headrace.mirror.state"
-SOURCE_TOPIC = "headrace.mirror.topic"
-SOURCE_TOPIC_ID = "headrace.mirror.topic.id"
 LOWEST_ID = "headrace.producer.id.lowest"
 _FENCE_SECONDS = 60.0
 _STANDING_SECONDS = 1.0

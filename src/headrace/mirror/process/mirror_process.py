@@ -16,7 +16,7 @@ _log = structlog.get_logger(__name__)
 
 
 class MirrorProcess:
-    """Runs every flow of a file, two threads and a fetching one each.
+    """Runs the flows of a file that a process copies, two threads and a fetching one each.
 
     Example:
         with MirrorProcess(MirrorFile.read(path)) as mirror:
@@ -28,9 +28,10 @@ class MirrorProcess:
         self._stop = Event()
         self._ended = Event()
         self._error: BaseException | None = None
-        self._figures = [FlowFigures(each.source, each.target) for each in file.flows]
+        flows = [each for each in file.flows if not each.copied_by_brokers]
+        self._figures = [FlowFigures(each.source, each.target) for each in flows]
         self._threads: list[Thread] = []
-        for flow, figures in zip(file.flows, self._figures, strict=True):
+        for flow, figures in zip(flows, self._figures, strict=True):
             self._add(flow, figures)
 
     def _add(self, settings: FlowSettings, figures: FlowFigures) -> None:

@@ -71,8 +71,12 @@ def _flow_status(
     plan = TopicPlan.of(flow, source.metadata(), flows)
     pairs = dict(plan.pairs())
     ids = {topic.name: topic.topic_id for topic in plan.topics}
-    positions = read_positions(target, flow.name, stable=False)
-    ends = extents(source, list(pairs), read_committed=True) if pairs else {}
+    if flow.copied_by_brokers:
+        positions = _ends_as_positions(target, list(pairs.values()))
+    else:
+        positions = read_positions(target, flow.name, stable=False)
+    committed = not flow.copied_by_brokers
+    ends = extents(source, list(pairs), read_committed=committed) if pairs else {}
     behind = {
         here: positions[there].offset
         for here, there in pairs.items()
@@ -96,6 +100,18 @@ def _flow_status(
             )
         )
     return found
+
+
+def _ends_as_positions(
+    target: ConnectionPool, partitions: list[TopicPartition]
+) -> dict[TopicPartition, Position]:
+    """Return where mirror topics end: offsets are those of the source."""
+    found = extents(target, partitions) if partitions else {}
+    return {
+        each: Position(extent.end)
+        for each, extent in found.items()
+        if isinstance(extent, LogExtent)
+    }
 
 
 def _state(extent: LogExtent | ClientError, position: Position | None) -> str:

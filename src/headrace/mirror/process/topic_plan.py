@@ -18,6 +18,8 @@ from headrace.mirror.config.replication_policy import HEARTBEATS
 from headrace.model.ids import TopicPartition
 
 _OWN_CONFIGS: Final = "headrace."
+# What makes a topic a mirror is not copied from one.
+_MIRROR_CONFIGS: Final = "headrace.mirror."
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ def synced_configs(
         name: value
         for name, value in configs.items()
         if not flow.excluded_configs.matches(name)
+        and not name.startswith(_MIRROR_CONFIGS)
         and (not name.startswith(_OWN_CONFIGS) if known is None else name in known)
     }
 

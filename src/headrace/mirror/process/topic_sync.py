@@ -1,6 +1,7 @@
 """Creates and grows the copies of topics at the target, and keeps their configurations alike."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -23,6 +24,9 @@ _MOST_TOPICS: Final = 100
 class TopicSync:
     """The topics of one flow. One thread, which owns the pools, may use it.
 
+    Args:
+        own_configs: what a copy is created with beside the source's configuration.
+
     Attributes:
         created: the topics that the last `refresh` created at the target.
     """
@@ -33,11 +37,13 @@ class TopicSync:
         source: ConnectionPool,
         target: ConnectionPool,
         flows: Sequence[FlowSettings] = (),
+        own_configs: Callable[[CopiedTopic], Mapping[str, str]] = lambda topic: {},
     ) -> None:
         self._flow = flow
         self._flows = flows
         self._source = source
         self._target = target
+        self._own_configs = own_configs
         self._loops: tuple[str, ...] = ()
         self.created: set[str] = set()
 
@@ -93,18 +99,25 @@ class TopicSync:
                     each.remote_name,
                     each.partitions,
                     self._flow.replication_factor,
-                    synced_configs(self._flow, _own(configs.get(each.name, ()))),
+                    {
+                        **synced_configs(self._flow, _own(configs.get(each.name, ()))),
+                        **self._own_configs(each),
+                    },
                 )
                 for each in some
             }
-            refused |= self._create_all(wanted)
+            refused |= self._create_all(
+                wanted, {each.remote_name: self._own_configs(each) for each in some}
+            )
         return refused
 
-    def _create_all(self, wanted: Mapping[str, NewTopic]) -> set[str]:
+    def _create_all(
+        self, wanted: Mapping[str, NewTopic], own: Mapping[str, Mapping[str, str]]
+    ) -> set[str]:
         admin = Admin(self._target)
         outcomes = admin.create_topics(list(wanted.values()))
         plain = [
-            NewTopic(name, wanted[name].partitions, wanted[name].replication_factor)
+            replace(wanted[name], configs=own.get(name, {}))
             for name, error in outcomes.items()
             if error is not None and error.code is ErrorCode.invalid_config
         ]
