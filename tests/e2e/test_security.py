@@ -33,9 +33,19 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from headrace.client import (
+    Admin,
+    ClientSettings,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResourceType,
+    ConnectionPool,
+)
+from headrace.client import NewTopic as OwnTopic
 from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.testing.readiness import wait_until
 from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
 from testkit.peer.peer import require_peer
 from testkit.process.broker_process import BrokerProcess
@@ -640,6 +650,32 @@ def test_administration_needs_rights_on_the_cluster(
     secure.allow(acl(user, AclOperation.CREATE, "kafka-cluster", kind=ResourceType.BROKER))
     client.create_topics([new])[topic].result(10)
     assert topic in secure.admin.list_topics(timeout=60).topics
+
+
+def test_a_topics_owner_cannot_make_it_a_mirror(
+    secure: SecureBroker, user: str, topic: str
+) -> None:
+    """A mirror reads the source with the rights of the link's user, not of the topic's owner."""
+    secure.allow(acl(user, AclOperation.ALL, topic))
+    settings = ClientSettings.of(
+        {
+            key: str(value)
+            for key, value in secure.client(user, mechanism="SCRAM-SHA-256").items()
+            if key != "topic.metadata.refresh.interval.ms"
+        }
+    )
+    link = {"headrace.mirror.link": "east"}
+    change = [ConfigChange(ConfigOperation.SET, *pair) for pair in link.items()]
+    with ConnectionPool(settings) as pool:
+        admin = Admin(pool)
+        refused = admin.create_topics([OwnTopic(topic, 1, 1, link)])[topic]
+        assert refused is not None
+        assert refused.code is ErrorCode.cluster_authorization_failed
+
+        assert admin.create_topics([OwnTopic(topic, 1, 1)]) == {topic: None}
+        refused = admin.alter_configs(ConfigResourceType.TOPIC, {topic: change})[topic]
+        assert refused is not None
+        assert refused.code is ErrorCode.cluster_authorization_failed
 
 
 def test_acls_need_an_authorizer(broker: BrokerProcess) -> None:

@@ -5,7 +5,7 @@ metrics (KIP-714), and the loggers of this broker (KIP-412), whose levels last a
 process.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from headrace.model.config_code import ConfigOperation, ConfigResourceType
 from headrace.model.group_config import check_group_config
 from headrace.model.ids import BrokerId
 from headrace.model.mirror_link_config import check_mirror_link
+from headrace.model.topic_config import MIRROR_KEYS
 from headrace.wire.error_code import ErrorCode
 
 log = structlog.get_logger(__name__)
@@ -99,6 +100,16 @@ def find_target(
     return target
 
 
+MIRROR_DENIED = f"keys that begin with {MIRROR_KEYS} take the right to alter the cluster"
+
+
+def denies_mirror(broker: Broker, call: Call, keys: Iterable[str]) -> bool:
+    """Return whether some keys make a topic a mirror, or end that, and the client may not."""
+    return any(each.startswith(MIRROR_KEYS) for each in keys) and not (
+        broker.guard.may_on_cluster(call, Operation.ALTER_CONFIGS)
+    )
+
+
 def _denied(
     broker: Broker, call: Call, kind: int, name: str, operation: Operation
 ) -> ConfigRefusal | None:
@@ -162,6 +173,10 @@ async def _change(
     edit = read_edit(resource)
     if isinstance(edit, ConfigRefusal):
         return edit
+    if target.kind is ConfigResourceType.TOPIC and denies_mirror(
+        broker, call, [each.key for each in edit.alterations]
+    ):
+        return ConfigRefusal(ErrorCode.cluster_authorization_failed, MIRROR_DENIED)
     if target.kind is ConfigResourceType.BROKER_LOGGER:
         rejection = alter_logger_levels(
             edit.alterations, replacing=edit.replacing, validate_only=edit.validate_only

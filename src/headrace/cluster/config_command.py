@@ -13,7 +13,7 @@ from headrace.model.config import ConfigTable, ConfigType, ConfigValue
 from headrace.model.config_code import ConfigOperation
 from headrace.model.error import ConfigError
 from headrace.model.ids import BrokerId
-from headrace.model.topic_config import TOPIC_CONFIG
+from headrace.model.topic_config import MIRROR_KEYS, TOPIC_CONFIG
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,13 @@ class ConfigAlteration:
 def replace_topic_configs(
     state: ClusterState, name: str, configs: Mapping[str, str | None]
 ) -> Change | Rejection:
-    """Replace the configuration (AlterConfigs): other keys go back to their defaults."""
+    """Replace the configuration (AlterConfigs): other keys go back to their defaults. A mirror
+    topic stays one."""
     set_keys = [ConfigAlteration(key, ConfigOperation.SET, configs[key]) for key in configs]
-    return _alter_topic(state, name, {}, set_keys)
+    topic = state.topics.get(name)
+    present = {} if topic is None else topic.configs
+    kept = {key: text for key, text in present.items() if key.startswith(MIRROR_KEYS)}
+    return _alter_topic(state, name, kept, set_keys)
 
 
 def alter_topic_configs(

@@ -23,6 +23,10 @@ SUBJECT_NAME_STRATEGIES = (
 )
 """How the subject of a topic's keys or values is named, by Confluent's classes."""
 
+MIRROR_KEYS = "headrace.mirror."
+"""How keys begin that make a topic a mirror. They let a client read a link's source with the link's
+rights, and write to a mirror: changing them takes a right on the cluster."""
+
 _NOT_TIERED = "records are kept on the brokers' own disks, there is no tiered storage"
 
 

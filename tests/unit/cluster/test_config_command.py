@@ -1,5 +1,6 @@
 """AlterConfigs and IncrementalAlterConfigs."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -126,6 +127,14 @@ class TestIncremental:
 
 
 class TestReplace:
+    def test_a_mirror_stays_one(self, state):
+        """Otherwise clients could write to it before its producers are fenced."""
+        link = {"headrace.mirror.link": "east"}
+        state.apply(Put(replace(state.topics["orders"], configs={"retention.ms": "1", **link})))
+
+        assert configs(replace_topic_configs(state, "orders", {})) == link
+        assert configs(alter(state, ("headrace.mirror.link", DELETE))) == {"retention.ms": "1"}
+
     def test_what_is_not_named_goes_back_to_its_default(self, state):
         change = replace_topic_configs(state, "orders", {"segment.bytes": "1048576"})
 

@@ -7,6 +7,7 @@ from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequ
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.config_resource import MIRROR_DENIED, denies_mirror
 from headrace.broker.error_mapping import cluster_code
 from headrace.cluster.rejection import Rejection
 from headrace.cluster.topic import TopicRecord
@@ -26,13 +27,20 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         for topic in request.topics
         if not may_create_all and broker.guard.denies_topic(call, Operation.CREATE, topic.name)
     }
+    mirrors = {
+        topic.name
+        for topic in request.topics
+        if topic.name not in denied
+        and denies_mirror(broker, call, [config.name for config in topic.configs])
+    }
     plan = await broker.controller.create_topics(
-        [_to_create(topic) for topic in request.topics if topic.name not in denied],
+        [_to_create(topic) for topic in request.topics if topic.name not in denied | mirrors],
         validate_only=request.validate_only,
     )
     return {
         "topics": [
             *(_denied(name) for name in denied),
+            *(_mirror_denied(name) for name in mirrors),
             *(_answer(broker, call, name, outcome) for name, outcome in plan.outcomes.items()),
         ]
     }
@@ -43,6 +51,14 @@ def _denied(name: str) -> dict[str, Any]:
         "name": name,
         "error_code": ErrorCode.topic_authorization_failed,
         "error_message": "not allowed to create this topic",
+    }
+
+
+def _mirror_denied(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "error_code": ErrorCode.cluster_authorization_failed,
+        "error_message": MIRROR_DENIED,
     }
 
 
