@@ -53,7 +53,7 @@ class Member:
 def run(scenario: Callable[[Ensemble], Awaitable[None]]) -> None:
     async def bounded() -> None:
         ensemble = Ensemble()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await scenario(ensemble)
             # Whatever was reported is withdrawn in the end.
             while ensemble.nodes:

@@ -153,8 +153,9 @@ def test_a_client_that_reads_no_more_and_half_closes_is_cut_off(
         peer.transport.unread = 1000
         peer.connection.eof_received()
         peer.transport.close()  # as asyncio does
-        await asyncio.sleep(0.2)
-        assert peer.transport.aborted
+        async with asyncio.timeout(60):
+            while not peer.transport.aborted:
+                await asyncio.sleep(0.01)
 
     asyncio.run(test())
 
@@ -170,8 +171,9 @@ def test_a_connection_that_closes_is_cut_off_even_if_its_client_reads_a_little(
         peer.connection.pause_writing()
         peer.connection.shutdown()
         peer.connection.resume_writing()
-        await asyncio.sleep(0.2)
-        assert peer.transport.aborted
+        async with asyncio.timeout(60):
+            while not peer.transport.aborted:
+                await asyncio.sleep(0.01)
 
     asyncio.run(test())
 
@@ -454,6 +456,8 @@ def test_a_head_has_time_while_nothing_is_read(monkeypatch: pytest.MonkeyPatch) 
         peer.send(head[:-1])
         peer.connection.pause_writing()
         await asyncio.sleep(0.2)
+        # From now on it is read, as slowly as this machine is.
+        monkeypatch.setattr(connection, "HEAD_SECONDS", 60)
         peer.connection.resume_writing()
         await settle()
         peer.send(head[-1:])
