@@ -573,7 +573,11 @@ class TestFailures:
         with pytest.raises(BrokerError, match=f"cannot read {topic}-7"):
             Reader(settings(cluster.address), {TopicPartition(topic, 7): ReadRange()})
 
-    def test_a_topic_that_was_created_again(self, broker: BrokerProcess, topic: str) -> None:
+    def test_a_topic_that_was_created_again(
+        self, broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # However long it takes to create it, the reader does not give up on the deleted one before.
+        monkeypatch.setattr("headrace.client.read.leader_search._NEW_TOPIC_SECONDS", 60.0)
         create(broker.address, topic)
         put(broker.address, topic, 0, 5)
         quick = settings(broker.address, fetch_max_wait_ms="10")

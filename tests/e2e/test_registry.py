@@ -226,7 +226,8 @@ def test_a_follower_sends_writes_on_and_leads_when_the_leader_is_killed(
         pair = {each.url: each for each in (first, second)}
         leader_url, follower_url = sorted(pair)
         wait_until(
-            lambda: f"leader={leader_url}" in pair[follower_url].log,
+            # In both: one that has not heard of its lead refuses what the other sends on.
+            lambda: all(f"leader={leader_url}" in each.log for each in (first, second)),
             what="an elected leader",
             timeout_seconds=120,
         )
