@@ -19,7 +19,7 @@ class AsyncKinesisConsumer(ChildProcess):
     """
 
     NAME = "async-kinesis"
-    START_SECONDS = 60.0
+    START_SECONDS = 180.0
 
     def __init__(self, folder: Path, program: Path, *arguments: str) -> None:
         super().__init__(folder, "consumed")

@@ -31,7 +31,7 @@ class FlumeAgent(JavaProcess):
     """
 
     NAME = "Flume"
-    START_SECONDS = 60.0
+    START_SECONDS = 180.0
     STOP_SECONDS = 3.0  # its Netty takes twenty to say good-bye
 
     def __init__(

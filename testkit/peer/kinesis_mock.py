@@ -24,7 +24,7 @@ class KinesisMock(ChildProcess):
     """
 
     NAME = "kinesis-mock"
-    START_SECONDS = 60.0
+    START_SECONDS = 180.0
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "kinesis-mock.log")

@@ -58,7 +58,7 @@ class PostgresServer:
                 *("-c", f"unix_socket_directories={self._folder}", "-c", "fsync=off"),
             ]
         )
-        wait_until(self._answers, what="PostgreSQL", timeout_seconds=60)
+        wait_until(self._answers, what="PostgreSQL", timeout_seconds=180)
         return self
 
     def __exit__(

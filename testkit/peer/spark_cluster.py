@@ -17,7 +17,7 @@ from testkit.process.child_process import ChildProcess
 
 _MASTER = re.compile(r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
 _REGISTERED = re.compile("Successfully registered with master")
-_START_SECONDS = 90.0
+_START_SECONDS = 180.0
 # What an executor may have, and so a worker: Spark takes no executor of less than 450 MiB.
 EXECUTOR_MEMORY = "512m"
 

@@ -77,7 +77,7 @@ def read_topic(
 def _end(consumer: Consumer, topic: str, partition: int) -> float:
     """Return where a partition ends; infinity if it cannot be asked yet."""
     try:
-        ends = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+        ends = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=60)
     except KafkaException:
         return math.inf
     return math.inf if ends is None else ends[1]

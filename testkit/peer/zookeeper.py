@@ -10,7 +10,8 @@ from testkit.peer.peer import PeerMissing
 from testkit.process.child_process import KilledAtExit, ServerFailed
 from testkit.process.place import LOOPBACK, Place
 
-_START_SECONDS = 60.0
+# Java starts slowly while other tests have the cores.
+_START_SECONDS = 180.0
 # Sessions of a second are possible: a test must not wait long for one to end.
 _TICK_MS = 250
 

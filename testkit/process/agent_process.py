@@ -5,7 +5,7 @@ from pathlib import Path
 
 from testkit.process.child_process import ChildProcess
 
-_START_SECONDS = 60.0
+_START_SECONDS = 180.0
 
 
 class AgentProcess(ChildProcess):

@@ -16,7 +16,7 @@ from h2.events import (
 from h2.settings import SettingCodes
 
 MIB: Final = 1 << 20
-SECONDS: Final = 20
+SECONDS: Final = 60
 
 
 class Http2Client:

@@ -7,7 +7,7 @@ from pathlib import Path
 from testkit.process.child_process import ChildProcess
 
 _URL = re.compile(r"The Kinesis API is at (https?://\S+)")
-_START_SECONDS = 60.0
+_START_SECONDS = 180.0
 
 
 class KinesisProcess(ChildProcess):

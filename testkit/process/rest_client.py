@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -9,6 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from headrace.gateway.rest.router import Router
+
+_IDLE_SECONDS = 30.0
 
 
 class RestClient:
@@ -21,6 +24,7 @@ class RestClient:
     def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
         self._headers = {} if headers is None else dict(headers)
         self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+        self._used_at = time.monotonic()
         _, text = self.raw("GET", "/openapi.json")
         self._document = json.loads(text)
         self._router = Router(
@@ -37,6 +41,9 @@ class RestClient:
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:
         """Send bytes; return the status and the bytes of the response."""
+        if time.monotonic() - self._used_at > _IDLE_SECONDS:
+            self._connection.close()  # the proxy closes idle ones, and may do so just now
+        self._used_at = time.monotonic()
         named = dict(self._headers)
         if body:
             named["Content-Type"] = "application/json"

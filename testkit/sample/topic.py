@@ -23,10 +23,16 @@ from confluent_kafka.cimpl import NewTopic
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TRIMMED_TO = 33
-TIMEOUT_SECONDS = 30
+TIMEOUT_SECONDS = 90
 
 # An index entry for every batch and room for ten: a segment rolls after a handful of batches.
 TINY_SEGMENTS = {"index.interval.bytes": "0", "segment.index.bytes": "120"}
+
+# Kafka aborts the transaction that `write_sample` leaves open after a minute, also when it was down
+# meanwhile. With this it never looks for such transactions.
+KEEPS_OPEN_TRANSACTIONS = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(24 * 60 * 60 * 1000)
+}
 
 SAMPLE_TOPICS: dict[str, dict[str, str]] = {
     # Compressed by librdkafka and kept so by the broker, and compressed by the broker itself.
@@ -182,7 +188,13 @@ def _consume(
     address: str, isolation: str
 ) -> dict[str, tuple[tuple[int, int], tuple[SampleRecord, ...]]]:
     """Return (start, end) and the records of every topic, as read with this isolation."""
-    settings = {"group.id": "sample", "isolation.level": isolation, "enable.partition.eof": "true"}
+    settings = {
+        "group.id": "sample",
+        "isolation.level": isolation,
+        "enable.partition.eof": "true",
+        # A busy Kafka may call even the start of a partition out of range.
+        "auto.offset.reset": "earliest",
+    }
     consumer = Consumer(_client(address, **settings, **{"fetch.wait.max.ms": "5"}))
     seen: dict[str, list[SampleRecord]] = {name: [] for name in SAMPLE_TOPICS}
     try:

@@ -38,6 +38,8 @@ def test_a_killed_leader_and_a_killed_zookeeper_lose_nothing(cluster, topic):
     with workload.running():
         acknowledged_more(workload, cluster)
 
+        # Two of three must be in sync when one is gone, and a slow machine may be behind.
+        cluster.wait_in_sync(topic)
         killed = cluster.leader(topic)
         cluster.broker(killed).kill()
         acknowledged_more(workload, cluster)
@@ -70,6 +72,7 @@ def test_a_leader_that_slept_past_its_session_leads_no_more(cluster, topic):
     workload = Workload(cluster.address, topic, PARTITIONS)
     with workload.running():
         acknowledged_more(workload, cluster)
+        cluster.wait_in_sync(topic)
         asleep = cluster.leader(topic)
         pid = cluster.broker(asleep).pid
         os.kill(pid, signal.SIGSTOP)

@@ -15,7 +15,7 @@ from headrace.console.status.cluster_poller import ClusterPoller
 from headrace.testing.local_cluster import local_cluster, start_member
 from testkit.sample.monitoring import used_metrics
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 90
 DOCS = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 ADMIN = {"headrace.admin.listener": "127.0.0.1:0"}
 
@@ -72,7 +72,7 @@ def write_and_read(address: str, topic: str) -> None:
     for number in range(40):
         producer.produce(topic, f"record {number}".encode(), partition=0)
         producer.poll(0)
-        producer.flush(WAIT_SECONDS)
+        assert producer.flush(WAIT_SECONDS) == 0
     consumer = Consumer({"bootstrap.servers": address, "group.id": topic})
     consumer.assign([TopicPartition(topic, 0, 0)])
     seen = 0

@@ -434,7 +434,7 @@ def consume(address, rack, count):
     consumer.assign([KafkaPartition("orders", 0, 0)])
     read = []
     while len(read) < count:
-        message = consumer.poll(10)
+        message = consumer.poll(WAIT_SECONDS)
         if message is None:
             break
         if message.error() is None:

@@ -103,6 +103,10 @@ def test_brokers_copy_after_they_have_logged_in_and_no_one_else_does(
             number = created.partitions[0].leader
             leader = next(each for each in servers if each.broker.node_id == number)
             other = next(each for each in servers if each is not leader)
+            async with asyncio.timeout(WAIT_SECONDS):
+                # Brokers hear of a topic that another one made a moment later.
+                while not all(each.broker.topics.exists("orders", 0) for each in servers):
+                    await asyncio.sleep(0.01)
             partition = leader.broker.topics.find("orders", None, 0)
 
             appended = partition.append(sample_batch(b"one", b"two"), acks_all=True)

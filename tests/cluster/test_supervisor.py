@@ -110,6 +110,6 @@ def test_a_killed_broker_is_started_again_and_one_signal_stops_all(supervised):
     client.put_record(StreamName="clicks", Data=b"after", PartitionKey="k")
     assert [each["Data"] for each in read_stream(client, "clicks")] == [b"before", b"after"]
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 0
+    assert process.wait(120) == 0
     assert re.search(r"kinesis \| Stopped\.[\s\S]*broker 2 \| Stopped\.", output.read_text())
     assert output.read_text().endswith("Stopped.\n")

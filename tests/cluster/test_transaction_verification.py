@@ -34,7 +34,9 @@ async def places(servers):
     await broker.controller.create_topics([TopicToCreate(name="orders", partitions=1)])
     state = await broker.controller.internal_topic(STATE)
     async with asyncio.timeout(WAIT_SECONDS):
-        while not all(each.broker.topics.exists(STATE, 0) for each in servers):
+        while not all(
+            each.broker.topics.exists(name, 0) for each in servers for name in ("orders", STATE)
+        ):
             await asyncio.sleep(0.01)
     leader = next(
         each for each in servers if each.broker.topics.find("orders", None, 0) is not None
@@ -64,17 +66,20 @@ class Till:
 
     def _patiently(self, ask):
         """A coordinator that was made a moment ago may still be reading its log."""
-        for _ in range(1000):
-            found = ask()
-            if found.error_code not in (
+        answers = []
+
+        def ready():
+            answers.append(ask())
+            return answers[-1].error_code not in (
                 ErrorCode.coordinator_load_in_progress,
                 ErrorCode.coordinator_not_available,
                 ErrorCode.not_coordinator,
                 ErrorCode.concurrent_transactions,
-            ):
-                break
-        assert found.error_code == ErrorCode.none
-        return found
+            )
+
+        wait_until(ready, what="the coordinator", timeout_seconds=WAIT_SECONDS)
+        assert answers[-1].error_code == ErrorCode.none
+        return answers[-1]
 
     def produce(self, version, **more):
         fields = {**self.producer, "sequence": self.sequence, **more}

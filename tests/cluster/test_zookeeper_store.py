@@ -12,7 +12,11 @@ from headrace.testing.readiness import free_port, wait_until
 from testkit.peer.zookeeper import ZooKeeper
 from testkit.simulation.cluster_store_contract import ClusterStoreContract
 
-SESSION_MS = 1500
+# As long as the server allows: a commit waits for its answer no longer than a session lasts, and
+# a slow disk may take seconds.
+SESSION_MS = 10_000
+# Where a session has to end.
+SHORT_SESSION_MS = 1500
 
 
 class TestContract(ClusterStoreContract):
@@ -136,18 +140,28 @@ class TestOutage:
 
     def test_changes_made_meanwhile_are_reported_and_so_is_the_lost_session(self, tmp_path):
         with ZooKeeper(tmp_path) as server:
-            store = ZooKeeperStore.open(server.address, session_ms=SESSION_MS)
+            store = ZooKeeperStore.open(server.address, session_ms=SHORT_SESSION_MS)
             session, heard = [], []
             store.watch_session(session.append)
             store.watch("topics", lambda path, node: heard.append(path))
+
+            def committed():
+                try:
+                    store.commit([CreateNode("/topics/orders", b"x")])
+                except VersionConflict:  # the answer to the one before came too late
+                    return True
+                except StorageError:
+                    return False
+                return True
+
             try:
                 server.kill()
                 wait_until(lambda: session == [False], what="the end of the session")
                 with pytest.raises(StorageError):
                     store.commit([CreateNode("/topics/never", b"x")])
                 server.start()
-                wait_until(lambda: session == [False, True], what="a new session")
-                store.commit([CreateNode("/topics/orders", b"x")])
+                wait_until(lambda: session[:2] == [False, True], what="a new session")
+                wait_until(committed, what="a commit")
 
                 wait_until(lambda: "/topics/orders" in heard, what="the event of a topic")
             finally:

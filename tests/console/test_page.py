@@ -4,6 +4,7 @@ with hostile data, on a phone, by keyboard. An error or warning of the browser f
 import json
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -360,10 +361,14 @@ def test_the_keyboard_is_enough(page: Page) -> None:
 def test_a_viewer_logs_in_and_cannot_change_anything(browser: Any, site: ConsoleSite) -> None:
     users = Users(f"vic:viewer:{hash_password('long enough')}")
     settings = replace(site.server.state.settings, users=users, agents={}, flows={})
-    with (
-        ConsoleServer(settings) as server,
-        strict_page(browser, f"{server.url}#/topics/alerts") as page,
-    ):
+    with ExitStack() as opened:
+        server = opened.enter_context(ConsoleServer(settings))
+        wait_until(
+            lambda: server.state.cluster_poller.problem is None,
+            what="the first snapshot",
+            timeout_seconds=120,
+        )
+        page = opened.enter_context(strict_page(browser, f"{server.url}#/topics/alerts"))
         page.get_by_label("Name").fill("vic")
         page.get_by_label("Password").fill("long enough")
         page.get_by_role("button", name="Log in").click()

@@ -97,8 +97,14 @@ def test_a_console_with_a_dead_registry_shows_bytes(
     write(broker, topic, serializer.encode(PAY, serializer.register(f"{topic}-value", avro(OLD))))
     dead = {"schema.registry.url": f"http://127.0.0.1:{free_port()}"}
     client = ConsoleClient(start_console(registry=RegistryClientSettings.of(dead)).url)
-    [found] = messages(client, topic)
-    assert (found["value"]["kind"], "no schema registry" in found["value"]["note"]) == ("hex", True)
+
+    def is_noted() -> bool:
+        # A page waits a second at most, and says then that the registry has not answered yet.
+        [found] = messages(client, topic)
+        assert found["value"]["kind"] == "hex"
+        return "no schema registry" in found["value"]["note"]
+
+    wait_until(is_noted, what="a note about the registry")
     answer = client.get("schemas")
     assert (answer.status, "no schema registry answers" in answer.json()["error"]) == (502, True)
 

@@ -17,6 +17,7 @@ from headrace.serde.serializer import Serializer
 from headrace.testing.readiness import wait_until
 from testkit.peer.browser import strict_page
 from testkit.process.broker_process import BrokerProcess
+from testkit.process.console_client import ConsoleClient
 from testkit.sample.console_site import SCRIPT
 
 AXE = Path(__file__).with_name("vendor") / "axe.min.js"
@@ -47,6 +48,12 @@ def topic(broker: BrokerProcess, registry: RegistryClient, schema_console: Conso
     poller = schema_console.state.cluster_poller
     wait_until(
         lambda: name in poller.snapshot.metadata.topics, what="the topic", timeout_seconds=60
+    )
+    # A page waits a second at most for the registry, and is not loaded again.
+    client = ConsoleClient(schema_console.url)
+    wait_until(
+        lambda: "schema" in client.get(f"topics/{name}/messages").json()["messages"][0]["value"],
+        what="the schema",
     )
     return name
 

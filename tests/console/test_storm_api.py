@@ -125,6 +125,12 @@ def test_a_dashboard_reads_cluster_topology_and_component(
     client: ConsoleClient, flow: Flow
 ) -> None:
     topology = topology_of(client, flow)
+    path = f"v1/topology/{topology['id']}"
+    wait_until(
+        # A flow that did not serve its figures in time is shown without them.
+        lambda: client.get(path).json()["bolts"][0]["executed"] == 900,
+        what="the figures of the flow",
+    )
     cluster = client.get("v1/cluster/summary").json()
     (supervisor,) = client.get("v1/supervisor/summary").json()["supervisors"]
     detail = client.get(f"v1/topology/{topology['id']}?window=600&sys=0").json()
@@ -180,7 +186,7 @@ def test_a_script_deactivates_activates_rebalances_and_kills(
     ]
 
     assert client.ask("POST", f"{path}/kill/0").status == 200
-    assert flow.process.wait(30) == -15
+    assert flow.process.wait(90) == -15
     assert client.ask("POST", f"{path}/kill/0").status == 404
 
 

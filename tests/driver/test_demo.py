@@ -59,7 +59,7 @@ def test_a_signal_stops_everything(tmp_path: Path) -> None:
     below = children(process.pid)
 
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=400)
 
     assert process.returncode == 0, said
     assert "Stopped." in said

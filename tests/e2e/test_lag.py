@@ -46,9 +46,21 @@ def of_group(found: list[GroupLag], name: str) -> GroupLag:
     return group
 
 
-def look_later(pool: ConnectionPool, name: str, later_ms: int) -> GroupLag:
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first look reads all commits of before, however slow the machine is."""
+    monkeypatch.setattr("headrace.lag.watch._CATCH_UP_SECONDS", 90.0)
+
+
+@pytest.fixture
+def began_ms() -> int:
+    """A moment before all commits of a test: a look then finds no group that is silent since."""
+    return SystemClock().wall_ms()
+
+
+def look(pool: ConnectionPool, name: str, began_ms: int, later_ms: int = 0) -> GroupLag:
     """One look, as if it were made that much later: the clock moves, not we."""
-    clock = ManualClock(SystemClock().wall_ms())
+    clock = ManualClock(began_ms)
     watch = LagWatch(pool.settings, clock)
     clock.advance(later_ms)
     try:
@@ -58,62 +70,62 @@ def look_later(pool: ConnectionPool, name: str, later_ms: int) -> GroupLag:
 
 
 def test_lag_is_the_end_minus_the_commit(
-    broker: BrokerProcess, pool: ConnectionPool, topic: str, group: str
+    broker: BrokerProcess, pool: ConnectionPool, topic: str, group: str, began_ms: int
 ) -> None:
     partition = fill(broker.address, pool, topic, 30)
     GroupAdmin(pool).commit(group, {partition: 12})
-    found = look_later(pool, group, 0)
+    found = look(pool, group, began_ms)
     assert (found.lag, found.status) == (18, LagStatus.OK)
 
 
 def test_a_group_that_commits_no_more_has_stopped(
-    broker: BrokerProcess, pool: ConnectionPool, topic: str, group: str
+    broker: BrokerProcess, pool: ConnectionPool, topic: str, group: str, began_ms: int
 ) -> None:
     partition = fill(broker.address, pool, topic, 30)
     GroupAdmin(pool).commit(group, {partition: 12})
-    found = look_later(pool, group, 120_000)
+    found = look(pool, group, began_ms, 10**6)
     assert found.status is LagStatus.ERR
     assert [each.status for each in found.partitions] == [LagStatus.STOP]
 
 
 def test_a_group_that_was_at_the_end_has_stopped_only_since_more_came(
-    broker: BrokerProcess, pool: ConnectionPool, topic: str, group: str
+    broker: BrokerProcess, pool: ConnectionPool, topic: str, group: str, began_ms: int
 ) -> None:
     partition = fill(broker.address, pool, topic, 30)
     GroupAdmin(pool).commit(group, {partition: 30})
     producer = Producer({"bootstrap.servers": broker.address})
     producer.produce(topic, b"one more", partition=0)
     assert producer.flush(60) == 0
-    assert look_later(pool, group, 0).status is LagStatus.OK
-    assert look_later(pool, group, 10**6).status is LagStatus.ERR
+    assert look(pool, group, began_ms).status is LagStatus.OK
+    assert look(pool, group, began_ms, 10**6).status is LagStatus.ERR
 
 
 def test_one_look_sees_a_rewind_of_before(
-    broker: BrokerProcess, pool: ConnectionPool, topic: str, group: str
+    broker: BrokerProcess, pool: ConnectionPool, topic: str, group: str, began_ms: int
 ) -> None:
     partition = fill(broker.address, pool, topic, 30)
     GroupAdmin(pool).commit(group, {partition: 20})
     GroupAdmin(pool).commit(group, {partition: 5})
-    assert [each.status for each in look_later(pool, group, 0).partitions] == [LagStatus.REWIND]
+    assert [each.status for each in look(pool, group, began_ms).partitions] == [LagStatus.REWIND]
 
 
 def test_a_group_at_the_end_is_well_for_ever(
-    broker: BrokerProcess, pool: ConnectionPool, topic: str, group: str
+    broker: BrokerProcess, pool: ConnectionPool, topic: str, group: str, began_ms: int
 ) -> None:
     partition = fill(broker.address, pool, topic, 30)
     GroupAdmin(pool).commit(group, {partition: 30})
-    assert look_later(pool, group, 10**9).status is LagStatus.OK
+    assert look(pool, group, began_ms, 10**9).status is LagStatus.OK
 
 
 def test_commits_on_apache_kafka_are_read_as_well(
-    apache_kafka: ApacheKafka, topic: str, group: str
+    apache_kafka: ApacheKafka, topic: str, group: str, began_ms: int
 ) -> None:
     settings = ClientSettings.of({"bootstrap.servers": apache_kafka.address})
     with ConnectionPool(settings) as pool:
         partition = fill(apache_kafka.address, pool, topic, 30)
         GroupAdmin(pool).commit(group, {partition: 20})
         GroupAdmin(pool).commit(group, {partition: 5})
-        found = look_later(pool, group, 0)
+        found = look(pool, group, began_ms)
     assert [each.status for each in found.partitions] == [LagStatus.REWIND]
 
 

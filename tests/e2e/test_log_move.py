@@ -221,7 +221,8 @@ def test_kafkas_tools_move_a_log(
         tool = (KafkaTool.REASSIGN_PARTITIONS, *server, "--reassignment-json-file", str(plan))
         return kafka_tools.run(*tool, *arguments).checked().stdout
 
-    executed = reassign("--execute", "--replica-alter-log-dirs-throttle", "1000")
+    # So slow that it lasts for longer than the tools take to start, also on a busy machine.
+    executed = reassign("--execute", "--replica-alter-log-dirs-throttle", "100")
     described = kafka_tools.run(
         KafkaTool.LOG_DIRS, *server, "--describe", "--topic-list", topic
     ).checked()

@@ -47,7 +47,7 @@ def committed(address: str, group: str, topic: str, partitions: int) -> list[int
 
 def group_ids(address: str) -> list[str]:
     admin = AdminClient({"bootstrap.servers": address})
-    return [each.group_id for each in admin.list_consumer_groups().result(10).valid]
+    return [each.group_id for each in admin.list_consumer_groups().result(60).valid]
 
 
 NOTHING = -1001
@@ -135,10 +135,10 @@ def test_an_administrator_moves_and_deletes_offsets(
     admin = AdminClient({"bootstrap.servers": broker.address})
 
     moved = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 1)])
-    admin.alter_consumer_group_offsets([moved])[group].result(10)
+    admin.alter_consumer_group_offsets([moved])[group].result(60)
     assert committed(broker.address, group, topic, 2) == [1, 6]
 
-    admin.delete_consumer_groups([group])[group].result(10)
+    admin.delete_consumer_groups([group])[group].result(60)
     assert committed(broker.address, group, topic, 2) == [NOTHING, NOTHING]
     assert group not in group_ids(broker.address)
 
@@ -154,9 +154,9 @@ def test_a_group_with_members_is_neither_moved_nor_deleted(
     admin = AdminClient({"bootstrap.servers": broker.address})
 
     moved = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 1)])
-    (answer,) = admin.alter_consumer_group_offsets([moved])[group].result(10).topic_partitions
+    (answer,) = admin.alter_consumer_group_offsets([moved])[group].result(60).topic_partitions
     with pytest.raises(KafkaException) as refused:
-        admin.delete_consumer_groups([group])[group].result(10)
+        admin.delete_consumer_groups([group])[group].result(60)
 
     assert answer.error.code() == CODE_UNKNOWN_MEMBER
     assert refused.value.args[0].code() == CODE_NON_EMPTY_GROUP
@@ -224,7 +224,7 @@ def test_deleting_a_topic_forgets_its_offsets(
     commit(broker.address, group, f"{topic}-kept", [6])
     admin = AdminClient({"bootstrap.servers": broker.address})
 
-    admin.delete_topics([topic])[topic].result(10)
+    admin.delete_topics([topic])[topic].result(60)
     create_topic(broker.address, topic, 1)
 
     assert committed(broker.address, group, topic, 1) == [NOTHING]

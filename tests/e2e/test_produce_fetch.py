@@ -11,7 +11,7 @@ def create(address: str, topic: str, partitions: int, **configs: str) -> None:
     new = NewTopic(
         topic, partitions, 1, config={k.replace("_", "."): v for k, v in configs.items()}
     )
-    admin.create_topics([new])[topic].result(10)
+    admin.create_topics([new])[topic].result(60)
 
 
 def read(address: str, topic: str, partitions: int, count: int) -> list[tuple[int, bytes, bytes]]:
@@ -35,7 +35,7 @@ def test_what_was_produced_is_consumed(broker: BrokerProcess, topic: str) -> Non
     producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": False})
     for number in range(3000):
         producer.produce(topic, value=b"%d" % number, key=b"k%d" % number, partition=number % 3)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
     found = read(broker.address, topic, 3, 3000)
 
@@ -48,7 +48,7 @@ def test_records_survive_a_clean_restart(own_broker: BrokerProcess, topic: str) 
     producer = Producer({"bootstrap.servers": own_broker.address, "enable.idempotence": False})
     for number in range(100):
         producer.produce(topic, value=b"%d" % number, key=b"k")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
     assert own_broker.stop() == 0
     own_broker.start()
@@ -66,10 +66,10 @@ def test_acks_all_needs_no_more_replicas_than_the_topic_has(
     def produce(acks: str) -> KafkaError | None:
         outcome: list[KafkaError | None] = []
         producer = Producer(
-            {"bootstrap.servers": broker.address, "acks": acks, "message.timeout.ms": 2000}
+            {"bootstrap.servers": broker.address, "acks": acks, "message.timeout.ms": 60_000}
         )
         producer.produce(topic, b"v", on_delivery=lambda error, _: outcome.append(error))
-        producer.flush(10)
+        assert producer.flush(90) == 0
         return outcome[0]
 
     assert produce("1") is None

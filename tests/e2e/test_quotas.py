@@ -109,10 +109,10 @@ def test_a_producer_within_its_quota_is_not_held_up(
 def test_a_producer_above_its_quota_is_told_to_wait_and_made_to(
     client: WireClient, created: str, limited: str
 ) -> None:
+    began = time.monotonic()  # not after the answer: this thread may be late, and the wait goes on
     throttle_ms = produce(client, created, RATE * (WINDOW + 1))
     assert 900 <= throttle_ms <= 1500
 
-    began = time.monotonic()
     client.ask(ApiKey.API_VERSIONS, 0, {})
     waited_ms = (time.monotonic() - began) * 1000
 
@@ -124,9 +124,9 @@ def test_a_producer_that_wants_no_answer_is_made_to_wait_too(
 ) -> None:
     records = memoryview(sample_batch(b"x" * RATE * (WINDOW + 1)))
     wanted = [ProduceTopic(created, None, [ProducePartition(0, records)])]
+    began = time.monotonic()
     client.send_produce(9, ProduceRequest(None, 0, 30_000, wanted))
 
-    began = time.monotonic()
     client.ask(ApiKey.API_VERSIONS, 0, {})
 
     assert time.monotonic() - began >= 0.8
@@ -135,11 +135,11 @@ def test_a_producer_that_wants_no_answer_is_made_to_wait_too(
 def test_another_client_is_not_held_up(
     client: WireClient, admin: WireClient, created: str, limited: str
 ) -> None:
-    produce(client, created, RATE * (WINDOW + 5))
+    throttle_ms = produce(client, created, RATE * WINDOW * 2)
 
     began = time.monotonic()
     assert produce(admin, created, RATE * 2) == 0
-    assert time.monotonic() - began < 4
+    assert (time.monotonic() - began) * 1000 < throttle_ms * 0.9
 
 
 def test_a_consumer_above_its_quota_is_told_to_wait(
@@ -180,7 +180,7 @@ def test_librdkafka_sees_the_throttling(broker: BrokerProcess, created: str, lim
         }
     )
     producer.produce(created, b"x" * RATE * (WINDOW + 1))
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     producer.poll(0)
 
     assert events

@@ -17,6 +17,7 @@ from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import (
     BrokerError,
     ClientError,
+    ConnectionLost,
     DamagedBatch,
     PositionOutOfRange,
     Unreachable,
@@ -116,7 +117,7 @@ class TestWhatIsRead:
                 headers=[("n", b"%d" % number), ("none", None), ("", b"")][: number % 4],
                 timestamp=NOW_MS + (number * 7919) % 5000,
             )
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
 
         with Reader.of_topics(settings(cluster.address), topic, views=views) as reader:
             found = reader.read_all()
@@ -254,6 +255,8 @@ class TestTransactions:
         committed = [b"second 0", b"first 0", b"second 2", b"first 2", b"second 3"]
         # Eight records and eight markers: the end is reached though nothing is shown behind it.
         for fetch_bytes in (1, 300, 1_000_000):  # one batch, a few, and all at once
+            # A coordinator may respond before the last marker is in the partition.
+            wait_until(lambda: read(True, fetch_bytes)[1] == 16, what="the last marker")  # noqa: B023
             assert read(True, fetch_bytes) == (committed, 16)
             assert len(read(False, fetch_bytes)[0]) == 8
 
@@ -357,7 +360,7 @@ class TestOutsideTheLog:
         small = settings(broker.address, max_partition_fetch_bytes="5000")
 
         with Reader(small, {partition: ReadRange()}, max_bytes_in_flight=20_000) as reader:
-            first = reader.poll(20)
+            first = reader.poll(60)
             trim(broker.address, partition, 1900)
             assert first is not None
             seen = first.columns.num_rows
@@ -407,7 +410,7 @@ class TestOutsideTheLog:
         partition = TopicPartition(topic, 0)
 
         with Reader(settings(broker.address), {partition: ReadRange(0, 15)}) as reader:
-            first = reader.poll(20)
+            first = reader.poll(60)
             assert first is not None
             assert first.columns.num_rows == 10
             put(broker.address, topic, 10, 20)
@@ -422,7 +425,7 @@ class TestFollowing:
             assert not reader.ended
             for number in range(3):
                 put(cluster.address, topic, number, number + 1)
-                chunk = reader.poll(20)
+                chunk = reader.poll(60)
                 assert chunk is not None
                 assert chunk.next_offset == number + 1
 
@@ -432,7 +435,7 @@ class TestFollowing:
         latest = {TopicPartition(topic, 0): ReadRange(LogEdge.LATEST)}
         with Reader(settings(broker.address), latest, follow=True) as reader:
             put(broker.address, topic, 5, 7)
-            chunk = reader.poll(20)
+            chunk = reader.poll(60)
         assert chunk is not None
         assert chunk.columns["offset"][0].as_py() == 5
 
@@ -441,13 +444,13 @@ class TestFollowing:
         put(cluster.address, topic, 0, 2)
         new = {TopicPartition(topic, 1): ReadRange()}
         with Reader.of_topics(settings(cluster.address), topic, follow=True) as reader:
-            assert reader.poll(20) is not None
+            assert reader.poll(60) is not None
             on_admin(cluster.address, lambda admin: admin.create_partitions({topic: 2}))
             wait_until(lambda: added(reader, new), what="the new partition")
             row = pa.table({"value": ["new"], "partition": pa.array([1], pa.int32())})
             with Writer(settings(cluster.address), topic) as writer:
                 writer.write(row)
-            chunk = reader.poll(20)
+            chunk = reader.poll(60)
 
             assert chunk is not None
             assert (chunk.partition, chunk.next_offset) == (TopicPartition(topic, 1), 1)
@@ -476,11 +479,11 @@ class TestFollowing:
         wait_until(lambda: bool(found), what="the first chunk")
 
         reader.close()
-        thread.join(10)
+        thread.join(60)
 
         assert not thread.is_alive()
         assert len(found) == 1
-        assert not prefetching()
+        wait_until(lambda: not prefetching(), what="the end of the fetching")
 
 
 class TestFailures:
@@ -532,7 +535,8 @@ class TestFailures:
         with Reader.of_topics(hasty, topic, follow=True) as reader:
             assert reader.poll(0.1) is None
             own_broker.kill()
-            with pytest.raises(Unreachable, match=f"cannot read {topic}-0"):
+            # Lost if the first attempt after the end came late, as it does on a busy machine.
+            with pytest.raises((Unreachable, ConnectionLost), match=f"cannot read {topic}-0"):
                 reader.poll()
 
     def test_bytes_that_rotted_on_the_disk(self, own_broker: BrokerProcess, topic: str) -> None:
@@ -569,16 +573,20 @@ class TestFailures:
         with pytest.raises(BrokerError, match=f"cannot read {topic}-7"):
             Reader(settings(cluster.address), {TopicPartition(topic, 7): ReadRange()})
 
-    def test_a_topic_that_was_created_again(self, broker: BrokerProcess, topic: str) -> None:
+    def test_a_topic_that_was_created_again(
+        self, broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # However long it takes to create it, the reader does not give up on the deleted one before.
+        monkeypatch.setattr("headrace.client.read.leader_search._NEW_TOPIC_SECONDS", 60.0)
         create(broker.address, topic)
         put(broker.address, topic, 0, 5)
         quick = settings(broker.address, fetch_max_wait_ms="10")
         with Reader.of_topics(quick, topic, follow=True) as reader:
-            assert reader.poll(20) is not None
+            assert reader.poll(60) is not None
             on_admin(broker.address, lambda admin: admin.delete_topics([topic]))
             create(broker.address, topic)
             with pytest.raises(BrokerError, match="another of its name") as raised:
-                reader.poll(20)
+                reader.poll(60)
         assert raised.value.code is ErrorCode.unknown_topic_id
 
 
@@ -622,7 +630,7 @@ class TestMemory:
         limit = 200_000
 
         with Reader.of_topics(small, topic, max_bytes_in_flight=limit) as reader:
-            chunk = reader.poll(20)
+            chunk = reader.poll(60)
             assert chunk is not None
             seen = chunk.columns.num_rows
             wait_until(lambda: reader.bytes_in_flight > limit // 2, what="the prefetch")

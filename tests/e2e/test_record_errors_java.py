@@ -28,7 +28,7 @@ def test_a_record_without_a_key_fails_by_itself_in_the_java_producer(
         classpath=kafka_tools.jars.classpath,
         options=[*SHORT_RUN, f"-Dlog4j2.configurationFile={kafka_tools.logging}"],
     )
-    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
     assert said.returncode == 0, said.stderr
     first, second, third = said.stdout.splitlines()

@@ -214,7 +214,7 @@ def test_records_are_answered_in_order(
 def test_answers_come_while_the_request_goes_on(
     proxy: RestServer, client: RestClient, cluster: str, name: str
 ) -> None:
-    connection = http.client.HTTPConnection(urlsplit(proxy.url).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(proxy.url).netloc, timeout=60)
     try:
         connection.putrequest("POST", f"{cluster}/topics/{name}/records")
         connection.putheader("Content-Type", "application/json")
@@ -305,7 +305,7 @@ def test_half_sent_requests_leave_others_alone(
     head = "Host: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n"
     offsets = f"{cluster}/topics/{name}/partitions/1/offset"
     for path in (place, f"{place}:batch", f"{cluster}/topics"):
-        with socket.create_connection((host, int(port)), timeout=30) as half:
+        with socket.create_connection((host, int(port)), timeout=60) as half:
             half.sendall(f"POST {path} HTTP/1.1\r\n{head}".encode() + record + record[:20])
             # What is whole is written while the rest is missing; others are served.
             wait_until(lambda: client.get(offsets)["latest_offset"] == 1, what="the whole record")

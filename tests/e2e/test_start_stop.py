@@ -28,6 +28,7 @@ from testkit.sample.batch import sample_batch
 
 _PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 24, 1, 2
 _NOT_PERMITTED = 77
+LONG_POLL_SECONDS = 60
 
 
 def up(data: Path, *options: str, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -35,7 +36,7 @@ def up(data: Path, *options: str, **more: Any) -> subprocess.CompletedProcess[st
     command = [sys.executable, "-m", "headrace.cli.main", "up", "--data", str(data)]
     listen = () if "--listen" in options else ("--listen", "127.0.0.1:0")
     return subprocess.run(
-        [*command, *listen, *options], capture_output=True, text=True, timeout=60, **more
+        [*command, *listen, *options], capture_output=True, text=True, timeout=120, **more
     )
 
 
@@ -142,7 +143,7 @@ class Load:
     def _poll(self) -> None:
         partition = FetchPartition(0, -1, 0, -1, -1, 1 << 20)
         waiting = FetchRequest(
-            60_000, 2**30, 2**30, 0, [FetchTopic(self._topic, None, [partition])]
+            LONG_POLL_SECONDS * 1000, 2**30, 2**30, 0, [FetchTopic(self._topic, None, [partition])]
         )
         try:
             with WireClient(self._address) as client:
@@ -152,7 +153,7 @@ class Load:
 
     def join(self) -> None:
         for thread in self._threads:
-            thread.join(30)
+            thread.join(60)
 
 
 def created(address: str, topic: str) -> str:
@@ -166,7 +167,7 @@ def created(address: str, topic: str) -> str:
 def end_offset(address: str, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": address, "group.id": "unused"})
     try:
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 20)
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 60)
         return int(end)
     finally:
         consumer.close()
@@ -180,7 +181,7 @@ def test_a_busy_broker_stops_cleanly_and_starts_clean(own_broker: BrokerProcess)
 
     started = time.monotonic()
     assert own_broker.stop() == 0
-    assert time.monotonic() - started < 4  # the long poll was not waited for
+    assert time.monotonic() - started < LONG_POLL_SECONDS / 2  # it was not waited for
     load.join()
 
     assert (own_broker.data / ".kafka_cleanshutdown").exists()
@@ -200,7 +201,8 @@ def test_a_second_ctrl_c_does_not_wait_and_harms_nothing(own_broker: BrokerProce
     topic = created(own_broker.address, "clicks")
     load = Load(own_broker.address, topic)
     wait_until(lambda: load.acknowledged > 50, what="some load")
-    assert own_broker.stop(signal.SIGINT, signal.SIGTERM) in (0, 130, 143)
+    # The second one may come when the first is nearly done, and no handler is there any more.
+    assert own_broker.stop(signal.SIGINT, signal.SIGTERM) in (0, 130, 143, -signal.SIGTERM)
     load.join()
     own_broker.start()
     assert end_offset(own_broker.address, topic) >= load.acknowledged
@@ -228,7 +230,7 @@ def test_a_stock_client_works_over_ipv6(own_broker: BrokerProcess) -> None:
     first = own_broker.log.split("listens on ")[1].splitlines()[0]
     producer = Producer({"bootstrap.servers": first.split(", ")[1]})
     producer.produce("clicks", b"over IPv6")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert end_offset(own_broker.address, "clicks") == 1
 
 
@@ -252,35 +254,40 @@ def test_health_readiness_and_metrics_are_served(broker: BrokerProcess) -> None:
         urlopen(f"{broker.admin_url}/other", timeout=60)
 
 
-def test_bytes_are_counted(broker: BrokerProcess, topic: str) -> None:
+def test_bytes_are_counted(own_broker: BrokerProcess, topic: str) -> None:
+    """On a broker without other clients: what those of earlier tests do counts as well."""
+    own_broker.start()
+
     def counted(name: str) -> float:
-        with urlopen(f"{broker.admin_url}/metrics", timeout=60) as answer:
+        with urlopen(f"{own_broker.admin_url}/metrics", timeout=60) as answer:
             lines = answer.read().decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
 
-    created(broker.address, topic)
+    created(own_broker.address, topic)
     batch = sample_batch(b"x" * 100_000)
     produced = counted("headrace_produced_bytes_total")
     fetched = counted("headrace_fetched_bytes_total")
     partition = FetchPartition(0, -1, 0, -1, -1, 1 << 20)
-    with WireClient(broker.address) as client:
+    with WireClient(own_broker.address) as client:
         client.produce(topic, batch)
         client.fetch(12, FetchRequest(0, 1, 1 << 20, 0, [FetchTopic(topic, None, [partition])]))
     assert counted("headrace_produced_bytes_total") - produced == len(batch)
     assert counted("headrace_fetched_bytes_total") - fetched == len(batch)
 
 
-def test_what_went_wrong_is_counted_by_api_and_error(broker: BrokerProcess) -> None:
+def test_what_went_wrong_is_counted_by_api_and_error(own_broker: BrokerProcess) -> None:
+    own_broker.start()
+
     def counted(api: str) -> float:
         labels = f'{{api="{api}",error="UNKNOWN_TOPIC_OR_PARTITION"}}'
-        with urlopen(f"{broker.admin_url}/metrics", timeout=60) as answer:
+        with urlopen(f"{own_broker.admin_url}/metrics", timeout=60) as answer:
             lines = answer.read().decode().splitlines()
         name = f"headrace_request_errors_total{labels} "
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
     before = {api: counted(api) for api in ("Produce", "Fetch", "DeleteTopics")}
     partition = FetchPartition(0, -1, 0, -1, -1, 1 << 20)
-    with WireClient(broker.address) as client:
+    with WireClient(own_broker.address) as client:
         client.produce("missing", sample_batch(b"x"))
         client.fetch(12, FetchRequest(0, 1, 1 << 20, 0, [FetchTopic("missing", None, [partition])]))
         client.ask(ApiKey.DELETE_TOPICS, 5, {"topic_names": ["missing"], "timeout": 1000})

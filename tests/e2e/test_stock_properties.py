@@ -56,5 +56,5 @@ def test_the_stock_file_starts_a_broker_and_names_what_has_no_effect(tmp_path: P
         assert re.search(r"config_key_ignored +key=num\.io\.threads", output.read_text())
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(90)
     assert process.returncode == 0

@@ -39,7 +39,7 @@ def plain(address: str, topic: str, *values: bytes) -> None:
     producer = Producer({"bootstrap.servers": address})
     for value in values:
         producer.produce(topic, value, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def state(broker: BrokerProcess, transactional_id: str) -> str:
@@ -73,9 +73,9 @@ def test_interleaved_transactions_end_each_for_itself(broker: BrokerProcess, cre
             write(producer, created, b"%d.%d" % (number, turn))
     for number, producer in enumerate(producers):
         if number % 2:
-            producer.abort_transaction(30)
+            producer.abort_transaction(90)
         else:
-            producer.commit_transaction(30)
+            producer.commit_transaction(90)
 
     expected = [b"%d.%d" % (number, turn) for turn in range(5) for number in (0, 2)]
     assert read_to_end(broker.address, created) == expected
@@ -92,7 +92,7 @@ def test_an_open_transaction_holds_back_what_comes_after_it(
 
     assert read_to_end(broker.address, created) == [b"before"]
     assert len(read_to_end(broker.address, created, committed=False)) == 3
-    producer.commit_transaction(30)
+    producer.commit_transaction(90)
     assert read_to_end(broker.address, created) == [b"before", b"in it", b"after"]
 
 
@@ -105,7 +105,8 @@ def test_a_reader_that_waits_gets_the_records_when_they_are_committed(
             "bootstrap.servers": broker.address,
             "group.id": created,
             "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 30_000,
+            "fetch.wait.max.ms": 200_000,
+            "socket.timeout.ms": 300_000,
         }
     )
     consumer.assign([Position(created, 0, 0)])
@@ -113,10 +114,10 @@ def test_a_reader_that_waits_gets_the_records_when_they_are_committed(
     write(producer, created, b"v")
     assert consumer.poll(0.3) is None
 
-    producer.commit_transaction(30)
+    producer.commit_transaction(90)
 
-    message = consumer.poll(10)
-    assert message is not None
+    message = consumer.poll(60)
+    assert message is not None, "it waits for longer than this"
     assert message.value() == b"v"
     consumer.close()
 
@@ -130,14 +131,15 @@ def test_a_second_instance_fences_the_first(broker: BrokerProcess, created: str)
     transact(heir, created, b"kept")
 
     with pytest.raises(KafkaException) as caught:
-        zombie.commit_transaction(30)
+        zombie.commit_transaction(90)
     assert caught.value.args[0].code() == KafkaError._FENCED
     assert caught.value.args[0].fatal()
     assert read_to_end(broker.address, created) == [b"kept"]
 
 
 def test_a_transaction_past_its_timeout_is_aborted(broker: BrokerProcess, created: str) -> None:
-    producer = transactional_producer(broker.address, created, transaction_timeout_ms=1000)
+    # The record has as long to be sent: it must be in the transaction on a busy machine, too.
+    producer = transactional_producer(broker.address, created, transaction_timeout_ms=4000)
     producer.begin_transaction()
     write(producer, created, b"late")
     plain(broker.address, created, b"after")
@@ -146,7 +148,7 @@ def test_a_transaction_past_its_timeout_is_aborted(broker: BrokerProcess, create
 
     assert read_to_end(broker.address, created) == [b"after"]
     with pytest.raises(KafkaException):
-        producer.commit_transaction(30)
+        producer.commit_transaction(90)
 
 
 def test_offsets_of_an_aborted_transaction_are_not_committed(
@@ -160,12 +162,12 @@ def test_offsets_of_an_aborted_transaction_are_not_committed(
         return int(consumer.committed([Position(created, 0)], 30)[0].offset)
 
     producer.begin_transaction()
-    producer.send_offsets_to_transaction([Position(created, 0, 5)], metadata, 30)
-    producer.commit_transaction(30)
+    producer.send_offsets_to_transaction([Position(created, 0, 5)], metadata, 90)
+    producer.commit_transaction(90)
     assert committed() == 5
     producer.begin_transaction()
-    producer.send_offsets_to_transaction([Position(created, 0, 9)], metadata, 30)
-    producer.abort_transaction(30)
+    producer.send_offsets_to_transaction([Position(created, 0, 9)], metadata, 90)
+    producer.abort_transaction(90)
     assert committed() == 5
     consumer.close()
 
@@ -185,7 +187,7 @@ def test_a_worker_killed_in_the_middle_copies_exactly_once(
         assert [killed.line() for _ in range(3)][-1] == "holding"
         assert 0 < len(copied()) < 100
     with Copier(broker.address, *names):
-        wait_until(lambda: len(copied()) >= 200, what="the copy", timeout_seconds=60)
+        wait_until(lambda: len(copied()) >= 200, what="the copy")
 
     assert copied() == read_to_end(broker.address, created, (0, 1))
     assert len(read_to_end(broker.address, target, (0, 1), committed=False)) > 200

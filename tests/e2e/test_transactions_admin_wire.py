@@ -2,10 +2,12 @@
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headrace.testing.readiness import wait_until
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from testkit.process.broker_process import BrokerProcess
@@ -121,6 +123,15 @@ def test_a_marker_of_the_transaction_before_does_not_end_the_next(
     assert stable_end(transaction.client, created) == 2
 
 
+def is_stopped(pid: int) -> bool:
+    """Return whether all threads of a process have stopped; the signal returns before they have."""
+    states = (
+        (task / "stat").read_text().rpartition(")")[2].split()[0]
+        for task in Path(f"/proc/{pid}/task").iterdir()
+    )
+    return all(state == "T" for state in states)
+
+
 @pytest.mark.parametrize("api", [ApiKey.WRITE_TXN_MARKERS, ApiKey.END_TXN])
 def test_what_a_sender_that_has_gone_wanted_does_not_end_the_next_transaction(
     broker: BrokerProcess, transaction: WireTransaction, created: str, api: ApiKey
@@ -142,6 +153,7 @@ def test_what_a_sender_that_has_gone_wanted_does_not_end_the_next_transaction(
         late.ask(ApiKey.API_VERSIONS, 0, {})  # it is accepted
         os.kill(broker.pid, signal.SIGSTOP)
         try:
+            wait_until(lambda: is_stopped(broker.pid), what="a broker that sleeps")
             late.send(api, 1, body)
             late.close()
         finally:

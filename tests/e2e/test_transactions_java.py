@@ -162,7 +162,7 @@ def test_a_java_zombie_is_fenced(
 def test_kafkas_tool_lists_and_describes_transactions(
     broker: BrokerProcess, kafka_tools: KafkaTools, created: str
 ) -> None:
-    producer = transactional_producer(broker.address, created)
+    producer = transactional_producer(broker.address, created, transaction_timeout_ms=600_000)
     producer.begin_transaction()
     write(producer, created, b"open")
 
@@ -178,7 +178,7 @@ def test_kafkas_tool_lists_and_describes_transactions(
     assert listed[created][3] == "Ongoing"
     assert described[1][4] == "Ongoing"
     assert described[1][-1] == f"{created}-0"
-    producer.abort_transaction(30)
+    producer.abort_transaction(90)
 
 
 def test_kafkas_tool_finds_and_aborts_a_hanging_transaction(
@@ -187,7 +187,7 @@ def test_kafkas_tool_finds_and_aborts_a_hanging_transaction(
     """Its coordinator has forgotten it, so only the operator can end it."""
     own_broker.start()
     create_topic(own_broker.address, topic, 1)
-    producer = transactional_producer(own_broker.address, topic, transaction_timeout_ms=1000)
+    producer = transactional_producer(own_broker.address, topic)
     producer.begin_transaction()
     write(producer, topic, b"hanging")
     own_broker.stop()
@@ -210,5 +210,5 @@ def test_kafkas_tool_finds_and_aborts_a_hanging_transaction(
 
     plain = Producer({"bootstrap.servers": own_broker.address})
     plain.produce(topic, b"after", partition=0)
-    assert plain.flush(30) == 0
+    assert plain.flush(60) == 0
     assert read_to_end(own_broker.address, topic) == [b"after"]

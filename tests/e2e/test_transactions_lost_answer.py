@@ -34,14 +34,14 @@ def test_the_record_behind_an_aborted_one_is_in_the_log_if_it_was_committed(
                 "retry.backoff.max.ms": 10_000,
             }
         )
-        producer.init_transactions(30)
+        producer.init_transactions(90)
         assert _committed(producer, topic, zero)
         producer.begin_transaction()
         proxy.lose_answers(1)
         producer.produce(topic, first)
         wait_until(lambda: producer.poll(0) >= 0 and proxy.lost == 1, what="a lost answer")
         producer.poll(0.5)
-        producer.abort_transaction(30)
+        producer.abort_transaction(90)
 
         assert _committed(producer, topic, second) or _committed(producer, topic, second)
 
@@ -53,9 +53,9 @@ def _committed(producer: Producer, topic: str, value: bytes) -> bool:
     producer.begin_transaction()
     producer.produce(topic, value)
     try:
-        producer.commit_transaction(30)
+        producer.commit_transaction(90)
     except KafkaException as error:
         assert error.args[0].txn_requires_abort(), error
-        producer.abort_transaction(30)
+        producer.abort_transaction(90)
         return False
     return True

@@ -42,13 +42,13 @@ def restarted(
 
     def began(name: str, timeout_ms: int) -> Producer:
         create_topic(broker.address, name, 1)
+        transact(transactional_producer(broker.address, name), name, b"before")
         producer = transactional_producer(broker.address, name, transaction_timeout_ms=timeout_ms)
-        transact(producer, name, b"before")
         producer.begin_transaction()
         write(producer, name, b"open")
         return producer
 
-    producers = [began("resumed", 60_000), began("abandoned", 3000), began("replaced", 60_000)]
+    producers = [began("resumed", 600_000), began("abandoned", 3000), began("replaced", 600_000)]
     if request.param == "killed":
         broker.kill()
     else:
@@ -62,7 +62,7 @@ def test_an_open_transaction_goes_on_after_a_restart(restarted: Restarted) -> No
     assert read_to_end(restarted.address, "resumed") == [b"before"]
 
     write(restarted.resumed, "resumed", b"more")
-    restarted.resumed.commit_transaction(30)
+    restarted.resumed.commit_transaction(90)
 
     assert read_to_end(restarted.address, "resumed") == [b"before", b"open", b"more"]
 
@@ -70,7 +70,7 @@ def test_an_open_transaction_goes_on_after_a_restart(restarted: Restarted) -> No
 def test_a_transaction_nobody_ends_is_aborted_after_a_restart(restarted: Restarted) -> None:
     plain = Producer({"bootstrap.servers": restarted.address})
     plain.produce("abandoned", b"after", partition=0)
-    assert plain.flush(30) == 0
+    assert plain.flush(60) == 0
 
     wait_until(
         lambda: read_to_end(restarted.address, "abandoned") == [b"before", b"after"],
@@ -83,7 +83,7 @@ def test_a_new_instance_fences_the_old_one_after_a_restart(restarted: Restarted)
     transact(heir, "replaced", b"mine")
 
     with pytest.raises(KafkaException):
-        restarted.replaced.commit_transaction(30)
+        restarted.replaced.commit_transaction(90)
     assert read_to_end(restarted.address, "replaced") == [b"before", b"mine"]
 
 
@@ -120,7 +120,7 @@ class Writer:
         """As librdkafka wants it: what can be retried is retried."""
         while True:
             try:
-                self._producer.commit_transaction(30)
+                self._producer.commit_transaction(90)
             except KafkaException as failure:
                 if not failure.args[0].retriable():
                     raise
@@ -129,7 +129,7 @@ class Writer:
 
     def _abort(self) -> None:
         with contextlib.suppress(KafkaException):
-            self._producer.abort_transaction(30)
+            self._producer.abort_transaction(90)
 
     def stop(self) -> None:
         self._stop.set()

@@ -173,9 +173,9 @@ def test_ending_what_was_never_begun_is_refused(transaction: WireTransaction, ve
 def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_fenced(
     client: WireClient, topic: str, created: str
 ) -> None:
-    transaction = WireTransaction(client, f"late-{topic}", timeout_ms=50)
+    transaction = WireTransaction(client, f"late-{topic}", timeout_ms=2000)
     transaction.init()
-    transaction.produce(12, created)
+    assert transaction.produce(12, created) == NONE
 
     wait_until(lambda: transaction.state() == "CompleteAbort", what="the abort")
 

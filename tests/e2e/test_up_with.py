@@ -58,7 +58,7 @@ def test_services_start_with_the_broker_start_again_and_stop_with_it(tmp_path: P
         client = kinesis_client(wait_for(_KINESIS))
         create_stream(client, "clicks")
         client.put_record(StreamName="clicks", Data=b"x", PartitionKey="k")
-        with urlopen(wait_for(_CONSOLE), timeout=30) as page:
+        with urlopen(wait_for(_CONSOLE), timeout=60) as page:
             assert page.status == 200
 
         [gateway] = [

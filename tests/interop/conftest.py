@@ -12,7 +12,14 @@ from testkit.peer.apache_kafka import ApacheKafka
 from testkit.peer.kafka_tool import KafkaTools
 from testkit.peer.log_dump import LogDump, dump_log
 from testkit.peer.peer import PeerMissing, find_program, require_peer
-from testkit.sample.topic import SAMPLE_TOPICS, TRIMMED_TO, SeenTopic, read_sample, write_sample
+from testkit.sample.topic import (
+    KEEPS_OPEN_TRANSACTIONS,
+    SAMPLE_TOPICS,
+    TRIMMED_TO,
+    SeenTopic,
+    read_sample,
+    write_sample,
+)
 
 
 @pytest.fixture(scope="session")
@@ -54,10 +61,11 @@ def kafka_directories(
         # Kafka reserves this much for every active index; by default 10 MiB, to be copied here.
         "log.index.size.max.bytes": "65536",
         "log.flush.start.offset.checkpoint.interval.ms": "100",
+        **KEEPS_OPEN_TRANSACTIONS,
     }
     with ApacheKafka(folder / "kafka", settings=settings) as kafka:
         open_transaction = write_sample(kafka.address)
-        wait_until(lambda: settled(kafka.data), what="the compaction", timeout_seconds=60)
+        wait_until(lambda: settled(kafka.data), what="the compaction", timeout_seconds=180)
         killed = end_and_keep(kafka, folder / "killed", kafka.kill)
         kafka.start()
         clean = end_and_keep(kafka, folder / "clean", kafka.stop)

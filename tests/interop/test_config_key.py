@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.model.config_code import ConfigResourceType
+from headrace.testing.readiness import wait_until
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from testkit.peer.apache_kafka import ApacheKafka
@@ -19,7 +20,15 @@ def described(address: str, kind: ConfigResourceType, name: str) -> dict[str, An
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
     with WireClient(address) as client:
         body = {"resources": [resource], "include_documentation": True}
-        [answer] = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, body).results
+        answers = []
+
+        def known() -> bool:
+            # A Kafka that has created a topic hears of it a moment later.
+            answers[:] = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, body).results
+            return answers[0].error_code != ErrorCode.unknown_topic_or_partition
+
+        wait_until(known, what=name)
+    [answer] = answers
     assert answer.error_code == ErrorCode.none, answer
     return {each.name: each for each in answer.configs}
 
@@ -27,7 +36,7 @@ def described(address: str, kind: ConfigResourceType, name: str) -> dict[str, An
 def create(address: str, topic: str) -> None:
     new_topic = {"name": topic, "num_partitions": 1, "replication_factor": 1}
     with WireClient(address) as client:
-        client.ask(ApiKey.CREATE_TOPICS, 6, {"topics": [new_topic], "timeout": 10_000})
+        client.ask(ApiKey.CREATE_TOPICS, 6, {"topics": [new_topic], "timeout": 60_000})
 
 
 @pytest.mark.parametrize("kind", set(ConfigResourceType) - {ConfigResourceType.BROKER_LOGGER})

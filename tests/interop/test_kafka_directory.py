@@ -23,7 +23,14 @@ from testkit.peer.apache_kafka import ApacheKafka
 from testkit.peer.kafka_tool import KafkaTools
 from testkit.peer.log_dump import dump_log
 from testkit.process.child_process import ServerFailed
-from testkit.sample.topic import SAMPLE_TOPICS, SampleRecord, SeenTopic, read_sample, seen_rows
+from testkit.sample.topic import (
+    KEEPS_OPEN_TRANSACTIONS,
+    SAMPLE_TOPICS,
+    SampleRecord,
+    SeenTopic,
+    read_sample,
+    seen_rows,
+)
 
 pytestmark = pytest.mark.interop
 
@@ -164,7 +171,7 @@ def test_kafka_goes_on_where_we_stopped(
         for topic in SAMPLE_TOPICS:
             append_ours(directory, topic)
 
-    with ApacheKafka(tmp_path) as kafka:
+    with ApacheKafka(tmp_path, settings=KEEPS_OPEN_TRANSACTIONS) as kafka:
         after = read_sample(kafka.address)
 
     for topic, seen in after.items():

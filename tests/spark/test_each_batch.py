@@ -18,7 +18,7 @@ Run = Callable[[str], None]
 def run(spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path) -> Run:
     """Runs a stream of one batch, which is written twice, from a checkpoint of this name."""
     admin = AdminClient({"bootstrap.servers": broker.address})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     (tmp_path / "lines").mkdir()
     (tmp_path / "lines" / "1.txt").write_text("a\nb\n")
     write = each_batch(

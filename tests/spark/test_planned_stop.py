@@ -25,7 +25,7 @@ def test_no_batch_is_skipped_by_a_stop(spark: SparkSession, tmp_path: Path) -> N
     for _ in range(3):
         query = start()
         before = last_committed(store)
-        wait_until(lambda: last_committed(store) > before + 1, what="batches", timeout_seconds=60)  # noqa: B023
+        wait_until(lambda: last_committed(store) > before + 1, what="batches", timeout_seconds=300)  # noqa: B023
         finish(query, hold=stop.hold)
         stop.record(query)
         left = unfinished(store)

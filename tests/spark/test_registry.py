@@ -62,7 +62,7 @@ class Clicks:
         self.address, self.url, self.topic = broker.address, url, topic
         admin = AdminClient({"bootstrap.servers": broker.address})
         for created in admin.create_topics([NewTopic(topic, 1, 1)]).values():
-            created.result(30)
+            created.result(60)
         context = SerializationContext(topic, MessageField.VALUE, [])
         producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
         with SchemaRegistryClient({"url": url}) as registry:

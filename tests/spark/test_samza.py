@@ -34,7 +34,7 @@ class Views:
         admin = AdminClient({"bootstrap.servers": broker.address})
         made = [NewTopic(topic, 2, 1), *(NewTopic(f"{topic}-{n}", 1, 1) for n in ("out", "rates"))]
         for each in admin.create_topics(made).values():
-            each.result(10)
+            each.result(60)
         # The example's own files, with other topics.
         for name in ("page_views.py", "page_views.properties"):
             text = (EXAMPLE / name).read_text()
@@ -60,12 +60,12 @@ class Views:
         for member in members:
             message = json.dumps({"member": member, "page": "/"})
             self._producer.produce(self.topic, message, partition=ord(member) % 2)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(60) == 0
 
     def end(self) -> None:
         for partition in (0, 1):
             self._producer.produce(self.topic, b'{"end": true}', partition=partition)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(60) == 0
 
     def counts(self) -> list[tuple[str, int]]:
         rows = map(json.loads, read_to_end(self.address, f"{self.topic}-out"))
@@ -84,7 +84,7 @@ def executed(metrics: MetricsServer) -> dict[str, int]:
     return {each.component: each.executed for each in metrics.figures().components}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_stores_and_offsets_are_restored_from_topics_and_a_shutdown_ends_the_job(
     broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path
 ) -> None:
@@ -108,7 +108,7 @@ def test_stores_and_offsets_are_restored_from_topics_and_a_shutdown_ends_the_job
     views.view("a", "c")
     query = views.job().start(spark, checkpoint=tmp_path / "second")
     views.end()
-    wait_until(lambda: not query.isActive, what="the end of the job", timeout_seconds=200)
+    wait_until(lambda: not query.isActive, what="the end of the job", timeout_seconds=400)
 
     assert query.exception() is None
     assert sorted(views.counts()[4:]) == [("a", 3), ("c", 1)]

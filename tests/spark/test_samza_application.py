@@ -65,7 +65,7 @@ class Visits:
         admin = AdminClient({"bootstrap.servers": broker.address})
         made = [NewTopic(f"{topic}-{each}", 2, 1) for each in ("views", "profiles", "out")]
         for each in admin.create_topics(made).values():
-            each.result(30)
+            each.result(60)
         (folder / "samza_visits.py").write_text(PROGRAM.replace("TOPIC", topic))
         text = PROPERTIES.replace("TOPIC", topic).replace("BROKERS", broker.address)
         (folder / "visits.properties").write_text(text)
@@ -74,7 +74,7 @@ class Visits:
     def write(self, topic: str, *messages: dict[str, Any]) -> None:
         for at, each in enumerate(messages):
             self._producer.produce(f"{self.topic}-{topic}", json.dumps(each), partition=at % 2)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(60) == 0
 
     def abort(self, *messages: dict[str, Any]) -> None:
         """Write views in a transaction that is aborted."""
@@ -83,7 +83,7 @@ class Visits:
         producer.begin_transaction()
         for each in messages:
             producer.produce(f"{self.topic}-views", json.dumps(each), partition=0)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         producer.abort_transaction(30)
 
     def run(self, spark: SparkSession, metrics: MetricsServer | None = None) -> None:
@@ -95,7 +95,7 @@ class Visits:
         return sorted(map(json.loads, read_to_end(self.address, f"{self.topic}-out")))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_tables_and_windows_behind_partition_by_go_on_from_batch_to_batch(
     broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path
 ) -> None:

@@ -120,7 +120,7 @@ def test_a_plain_session_works_in_an_environment_that_was_not_activated(tmp_path
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=500,
         check=False,
     )
 

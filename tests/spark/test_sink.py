@@ -27,7 +27,7 @@ def registered(spark: SparkSession) -> None:
 
 def make_topic(peer: ServerProcess, name: str, partitions: int = PARTITIONS) -> None:
     admin = AdminClient({"bootstrap.servers": peer.address})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def read_records(
     consumer = Consumer({"bootstrap.servers": peer.address, "group.id": "sees-all"})
     consumer.assign([TopicPartition(topic, partition, 0)])
     try:
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None
         assert message.error() is None
         headers = [(name, value) for name, value in message.headers() or []]
@@ -321,11 +321,11 @@ def test_a_stream_goes_on_when_the_broker_is_killed_and_comes_back(
         for value in ("before", "after"):
             expected.append(value)
             producer.produce(source, value)
-            assert producer.flush(30) == 0
+            assert producer.flush(60) == 0
             wait_until(
                 lambda: len(visible(own_broker, topic)) >= len(expected) or not query.isActive,
                 what=f"the record {value} in the target topic",
-                timeout_seconds=120,
+                timeout_seconds=300,
             )
             own_broker.kill()
             own_broker.start()

@@ -277,7 +277,8 @@ def test_gives_up_when_staged_rows_do_not_come(sink: Sink) -> None:
     hasty = ClientSettings.of(
         {
             "bootstrap.servers": sink.address,
-            "default.api.timeout.ms": "300",
+            # Enough for a slow broker to say where the topic is.
+            "default.api.timeout.ms": "3000",
             "fetch.max.wait.ms": "50",
         }
     )

@@ -47,7 +47,7 @@ class SqlSession:
         for created in admin.create_topics(
             [NewTopic(each, 1, 1) for each in names.values()]
         ).values():
-            created.result(30)
+            created.result(60)
         self._producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
         for view in VIEWS:
             self.view(view)

@@ -51,7 +51,7 @@ class Chain:
         admin = AdminClient({"bootstrap.servers": address})
         topics = [NewTopic(f"{name}-{each}", 1, 1) for each in ("in", "lines", "out", "dead")]
         for made in admin.create_topics(topics).values():
-            made.result(30)
+            made.result(60)
 
     def topology(self, run: str) -> TridentTopology:
         made = TridentTopology(self.name, dead_letters=f"{self.name}-dead")

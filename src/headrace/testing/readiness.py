@@ -34,7 +34,7 @@ def wait_until(condition: Callable[[], bool], *, what: str, timeout_seconds: flo
 def answers_kafka(host: str, port: int) -> bool:
     """Return whether a Kafka broker serves requests at an address."""
     try:
-        with socket.create_connection((host, port), timeout=2) as connection:
+        with socket.create_connection((host, port), timeout=10) as connection:
             connection.sendall(_API_VERSIONS)
             head = connection.recv(_ANSWER_HEAD.size, socket.MSG_WAITALL)
     except OSError:

@@ -18,7 +18,7 @@ public class KeylessRecord {
     public static void main(String[] arguments) throws Exception {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", arguments[0]);
-        settings.put("linger.ms", "1000");
+        settings.put("linger.ms", "60000"); // until the flush, however slow the machine is
         settings.put("key.serializer", StringSerializer.class.getName());
         settings.put("value.serializer", StringSerializer.class.getName());
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(settings)) {

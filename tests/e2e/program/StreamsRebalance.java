@@ -17,7 +17,7 @@ import org.apache.kafka.streams.state.Stores;
  * Arguments: bootstrap server, application id, input topic, output topic, folder.
  */
 public class StreamsRebalance {
-    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final Duration LIMIT = Duration.ofSeconds(90);
     // An instance that is closed does not leave its group: the others wait for its session to end.
     private static final int SESSION_MS = 6_000;
 

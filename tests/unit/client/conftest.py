@@ -124,7 +124,7 @@ def connect(tiny_broker: TinyBroker) -> Iterator[Callable[[], BrokerConnection]]
     made: list[BrokerConnection] = []
 
     def make() -> BrokerConnection:
-        settings = ClientSettings.of({"request.timeout.ms": "5000"})
+        settings = ClientSettings.of({"request.timeout.ms": "60000"})
         made.append(BrokerConnection(tiny_broker.address, settings))
         return made[-1]
 

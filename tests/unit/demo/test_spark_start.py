@@ -29,7 +29,7 @@ def test_java_that_is_ended_when_it_has_just_started_is_not_asked_to_stop(
     ended = Event()
 
     def session(*_: object, **__: object) -> Session:
-        assert ended.wait(30)
+        assert ended.wait(90)
         return Session(ended)
 
     monkeypatch.setattr(ready_session, "session", session)
@@ -48,6 +48,6 @@ def test_a_session_that_is_ready_is_stopped(
     monkeypatch.setattr(ready_session, "session", lambda *_, **__: started)
 
     with SparkStart(tmp_path) as spark:
-        spark._thread.join(30)
+        spark._thread.join(90)
 
     assert started.stopped

@@ -29,7 +29,7 @@ class _Reader(AcknowledgingInput):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux acknowledges on request")
 def test_the_second_write_of_a_task_does_not_wait_for_a_delayed_acknowledgement() -> None:
-    assert min(_input_seconds(acknowledge_received)) < _STALL_SECONDS
+    assert _is_quick(acknowledge_received)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux acknowledges on request")
@@ -37,9 +37,7 @@ def test_a_reader_that_is_unpickled_in_a_task_acknowledges(monkeypatch: pytest.M
     pickled = pickle.dumps(_Reader())
     monkeypatch.setattr(TaskContext, "_taskContext", object.__new__(TaskContext))
 
-    seconds = _input_seconds(lambda: pickle.loads(pickled))
-
-    assert min(seconds) < _STALL_SECONDS
+    assert _is_quick(lambda: pickle.loads(pickled))
     assert pickle.loads(pickled).topic == "clicks"
 
 
@@ -54,6 +52,12 @@ def test_a_function_acknowledges_where_it_is_unpickled(monkeypatch: pytest.Monke
 
     assert list(outside([1, 2])) == list(inside([1, 2])) == [1, 2]
     assert calls == ["now"]
+
+
+def _is_quick(between: Callable[[], object]) -> bool:
+    """Whether a worker can have its input without a stall: one that is forced happens each time,
+    one that a busy machine causes does not."""
+    return any(min(_input_seconds(between)) < _STALL_SECONDS for _ in range(20))
 
 
 def _input_seconds(between: Callable[[], object]) -> list[float]:

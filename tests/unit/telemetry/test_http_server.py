@@ -65,14 +65,14 @@ def test_connections_beyond_the_limit_get_503() -> None:
     class Slow(HttpHandler):
         def do_GET(self) -> None:
             entered.set()
-            leave.wait(30)
+            leave.wait(90)
             self.reply(200, b"done")
 
     with HttpServer("127.0.0.1", 0, Slow, name="slow", max_connections=1) as server:
         url = f"http://127.0.0.1:{server.port}/"
         first = HTTPConnection("127.0.0.1", server.port, timeout=30)
         first.request("GET", "/")
-        assert entered.wait(30)
+        assert entered.wait(90)
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(url, timeout=30)
         refused.value.close()

@@ -79,7 +79,7 @@ class ClusterPoller(PollingThread):
         self._polls = 0
         super().refresh()
 
-    def wait_for(self, topic: str, seconds: float = 5.0) -> None:
+    def wait_for(self, topic: str, seconds: float = 20.0) -> None:
         """Refresh, and return when the snapshot has a new topic or the time is over."""
         self.refresh()
         self.wait_until(lambda: self._has_topic(topic), seconds)

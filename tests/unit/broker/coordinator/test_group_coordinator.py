@@ -104,7 +104,7 @@ async def loaded(broker: Broker, group: str = "g") -> GroupRegistry:
 async def checked(broker: Broker) -> None:
     """Wait until the offsets of topics that are gone have been deleted."""
     registry = await broker.groups.registry("g")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while registry.suspects:
             await asyncio.sleep(0.001)
 

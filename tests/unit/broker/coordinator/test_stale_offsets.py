@@ -84,7 +84,7 @@ async def loaded(broker: Broker) -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.001)
 
@@ -153,7 +153,7 @@ def test_only_offsets_in_doubt_wait_for_the_store(tmp_path: Path) -> None:
     """While ZooKeeper is cut every group of the shard stopped, and its members expired."""
 
     async def scenario(broker: Broker, store: Store) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert (await commit(broker, CLICKS, 6)).error is None
             assert await committed(broker, CLICKS) == 6
             for asked in ((OLD,), (CLICKS, OLD), ()):

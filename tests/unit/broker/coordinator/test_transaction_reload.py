@@ -36,7 +36,7 @@ async def fail_together(broker: Broker, error: HeadraceError) -> list[Transactio
     kept = broker.when_synced
     broker.when_synced = wait  # type: ignore[method-assign]
     asked = [asyncio.create_task(init(broker, name)) for name in IDS]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(waiting) < len(IDS):
             await asyncio.sleep(0.001)
     broker.when_synced = kept  # type: ignore[method-assign]
@@ -64,10 +64,10 @@ def test_a_shard_that_lost_several_changes_at_once_is_loaded_again(
             assert NONE not in await fail_together(broker, error)
 
             # By itself: no request asks for it.
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while any(shard.lost for shard in broker.transactions._shards.values()):
                     await asyncio.sleep(0.001)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while await init(broker, "a") is not NONE:
                     await asyncio.sleep(0.001)
 
@@ -104,13 +104,13 @@ def test_a_coordinator_that_is_cut_off_writes_no_marker_of_what_it_could_not_com
                 "reloadable",
                 property(lambda self: counted(reloads, tried.fget(self))),  # type: ignore[misc]
             )
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while reloads[0] < 3:
                     await asyncio.sleep(0.001)
             assert data.log.log_end_offset == 0
 
             shard.set_stranded(False)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while data.log.log_end_offset == 0:
                     await asyncio.sleep(0.001)
             assert data.log.log_end_offset == 1
@@ -143,7 +143,7 @@ def test_a_shard_serves_nothing_before_its_records_are_committed(
             broker.transactions.unload(0)
             broker.transactions.load([shard])
             with capture_logs() as lines:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     while not lines:
                         await asyncio.sleep(0.001)
             assert [line["event"] for line in lines] == ["transactions_wait_for_replicas"]
@@ -155,7 +155,7 @@ def test_a_shard_serves_nothing_before_its_records_are_committed(
                 uncommitted.set_result(None)
             else:
                 uncommitted.set_exception(error)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while await init(broker, "a") is not NONE:
                     await asyncio.sleep(0.001)
 
@@ -199,7 +199,7 @@ async def end_while_cut_off(
     kept = broker.when_synced
     broker.when_synced = wait  # type: ignore[method-assign]
     asked = asyncio.create_task(broker.transactions.end_transaction(request))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not waiting:
             await asyncio.sleep(0.001)
     broker.when_synced = kept  # type: ignore[method-assign]

@@ -49,7 +49,7 @@ def two_partitions(path: Path) -> Iterator[list[Partition]]:
 
 def run(path: Path, scenario: Callable[[list[Partition]], Awaitable[None]]) -> None:
     async def bounded(partitions: list[Partition]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await scenario(partitions)
 
     with two_partitions(path) as partitions:

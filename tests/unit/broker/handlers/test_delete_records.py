@@ -53,7 +53,7 @@ def run(folder: Path, scenario: Callable[[Broker, Partition], Awaitable[None]]) 
             partition.state.set_replicas({partition.state.broker_id, FOLLOWER}, 0)
             broker.members[FOLLOWER] = BrokerRecord(broker_id=FOLLOWER, endpoints=())
             partition.follower_started(FOLLOWER, 0)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await scenario(broker, partition)
 
     asyncio.run(main())

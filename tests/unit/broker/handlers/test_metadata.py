@@ -50,12 +50,12 @@ def test_a_topic_whose_logs_are_being_made_is_waited_for(
             real = storage.make
 
             def make(record: TopicRecord) -> None:
-                go_on.wait(20)
+                go_on.wait(90)
                 real(record)
 
             monkeypatch.setattr(storage, "make", make)
             many = TopicToCreate(name="clicks", partitions=101)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await server.broker.controller.create_topics([many])
             asking = asyncio.create_task(asyncio.to_thread(ask, server, "clicks"))
             go_on.set()

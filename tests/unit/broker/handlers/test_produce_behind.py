@@ -93,7 +93,7 @@ def test_of_an_unknown_producer_they_are_not_appended_before_it(tmp_path: Path) 
         with WireClient(address) as client:
             assert produce(client, 0, "new") == (ErrorCode.unknown_topic_or_partition, -1)
             created = broker.controller.create_topics([TopicToCreate(name="new")])
-            asyncio.run_coroutine_threadsafe(created, broker.loop).result(20)
+            asyncio.run_coroutine_threadsafe(created, broker.loop).result(60)
 
             assert produce(client, 1, "new") == (ErrorCode.unknown_topic_or_partition, -1)
             assert [produce(client, each, "new") for each in (0, 1)] == [(NONE, 0), (NONE, 1)]
@@ -164,4 +164,4 @@ def _on_loop(broker: Broker, act: Callable[[], None]) -> None:
     async def acting() -> None:
         act()
 
-    asyncio.run_coroutine_threadsafe(acting(), broker.loop).result(20)
+    asyncio.run_coroutine_threadsafe(acting(), broker.loop).result(60)

@@ -22,7 +22,7 @@ def test_a_plain_batch_waits_for_one_that_is_being_opened(tmp_path: Path) -> Non
             slow = sample_batch(b"slow", b"slow")
 
             def open_slowly(_: bool) -> list[Batch]:
-                go_on.wait(20)
+                go_on.wait(90)
                 return partition.log.admit(slow)
 
             def produce() -> int:

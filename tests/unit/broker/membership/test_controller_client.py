@@ -23,7 +23,7 @@ def test_a_client_that_goes_away_leaves_no_change_half_done(tmp_path: Path) -> N
 
             def alter(controller: Controller) -> Rejection | None:
                 reached.set()
-                go_on.wait(10)
+                go_on.wait(90)
                 change = ConfigAlteration("num.partitions", ConfigOperation.SET, "7")
                 return controller.alter_broker_configs(None, [change])
 

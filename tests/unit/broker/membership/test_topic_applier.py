@@ -110,10 +110,10 @@ def test_no_command_waits_while_logs_are_deleted(
             go_on = threading.Event()
             real = broker.storage.delete
             monkeypatch.setattr(
-                broker.storage, "delete", lambda logs: (go_on.wait(20), real(logs))[1]
+                broker.storage, "delete", lambda logs: (go_on.wait(90), real(logs))[1]
             )
             try:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     await delete(broker, "clicks")
                     assert broker.topics.by_name("clicks") is None
                     await broker.controller.administer(lambda controller: None)
@@ -138,7 +138,7 @@ def test_what_changes_while_logs_are_made_takes_effect(
 
             def make(record: TopicRecord) -> None:
                 making.set()
-                go_on.wait(20)
+                go_on.wait(90)
                 real(record)
 
             monkeypatch.setattr(broker.storage, "make", make)
@@ -248,7 +248,7 @@ def test_a_replica_that_moves_away_and_back_copies_its_leader_from_the_start(
 
             def delete(logs: Iterable[Doomed]) -> None:
                 deleting.set()
-                go_on.wait(20)
+                go_on.wait(90)
                 real(logs)
 
             monkeypatch.setattr(broker.storage, "delete", delete)
@@ -347,7 +347,7 @@ def test_an_existing_partition_changes_its_leader_while_logs_of_others_are_made(
 
             def make(record: TopicRecord) -> None:
                 making.set()
-                go_on.wait(20)
+                go_on.wait(90)
                 real(record)
 
             monkeypatch.setattr(broker.storage, "make", make)

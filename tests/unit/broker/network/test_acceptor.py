@@ -88,7 +88,7 @@ _clients: list[Client] = []
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await scenario()
         finally:
             while _clients:

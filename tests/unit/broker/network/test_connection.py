@@ -95,7 +95,7 @@ class Peer:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Let the loop turn until it holds."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not condition():
                 await asyncio.sleep(0)
 
@@ -113,7 +113,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
     async def bounded() -> None:
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await scenario()
         finally:
             while _peers:
@@ -489,7 +489,7 @@ def test_the_loop_does_not_wait_for_a_piece_that_is_not_cached(
     positions: list[int] = []
 
     def read(piece: LogSlice) -> None:
-        assert may_read.wait(10)
+        assert may_read.wait(90)
         positions.append(piece.position)
 
     monkeypatch.setattr(outbox, "is_cached", lambda piece: False)
@@ -527,7 +527,7 @@ def test_a_client_that_leaves_while_its_piece_is_read_is_forgotten(
 ) -> None:
     may_read = threading.Event()
     monkeypatch.setattr(outbox, "is_cached", lambda piece: False)
-    monkeypatch.setattr(outbox, "read_ahead", lambda piece: may_read.wait(10))
+    monkeypatch.setattr(outbox, "read_ahead", lambda piece: may_read.wait(90))
     piece = piece_of(tmp_path / "segment", bytes(WINDOW_BYTES))
 
     async def scenario() -> None:

@@ -16,7 +16,7 @@ def run(scenario: Callable[[Poller, socket.socket, socket.socket], Awaitable[Non
         near, far = socket.socketpair()
         near.setblocking(False)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await scenario(poller, near, far)
         finally:
             poller.close()

@@ -51,7 +51,7 @@ def run(scenario: Callable[[State], Awaitable[None]]) -> None:
         )
         state.port = await server.start("127.0.0.1", 0)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await scenario(state)
         finally:
             await server.stop()

@@ -26,7 +26,7 @@ def test_high_watermarks_are_written_down_at_their_own_interval(tmp_path: Path) 
             partition = server.broker.topics.find("clicks", None, 0)
             assert partition is not None
             partition.append(sample_batch(b"a", b"b"))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while checkpoint.read().get(clicks) != 2:
                     await asyncio.sleep(0.01)
 

@@ -10,19 +10,21 @@ from structlog.testing import capture_logs
 from headrace.broker.operation.loop_watch import LoopWatch
 
 
-def hold_the_loop() -> None:
-    time.sleep(0.3)
+def hold_the_loop(seconds: float) -> None:
+    time.sleep(seconds)
 
 
-def watched(*, limit_ms: int, seen: Callable[[], object] | None = None) -> LoopWatch:
+def watched(
+    *, limit_ms: int, seconds: float = 0.3, seen: Callable[[], object] | None = None
+) -> LoopWatch:
     """Return a watch that has seen the loop run, held, and run on until `seen`."""
 
     async def main() -> LoopWatch:
         watch = LoopWatch(asyncio.get_running_loop(), limit_ms=limit_ms)
         watch.start()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await a_beat(watch)
-            hold_the_loop()
+            hold_the_loop(seconds)
             await a_beat(watch)
             while seen is not None and not seen():
                 await asyncio.sleep(0.01)
@@ -50,7 +52,8 @@ def test_what_holds_the_loop_is_named_once() -> None:
         def named() -> list[MutableMapping[str, Any]]:
             return [line for line in lines if "hold_the_loop" in line.get("stack", "")]
 
-        watched(limit_ms=50, seen=named)
+        # Long enough for a thread that looks while others have the cores.
+        watched(limit_ms=50, seconds=2.0, seen=named)
 
     (line,) = named()
     assert line["event"] == "event_loop_held"

@@ -25,7 +25,7 @@ class Opening:
         self.opened = 0
 
     def admit(self, _: bool) -> list[Batch]:
-        self.go.wait(10)
+        self.go.wait(90)
         self.opened += 1
         return []
 
@@ -36,7 +36,7 @@ class Opening:
 def run(scenario: Callable[[Opening], Awaitable[None]]) -> None:
     async def bounded() -> None:
         opening = Opening()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await scenario(opening)
         opening.go.set()
         opening.opener.close()
@@ -115,7 +115,7 @@ def test_what_was_opened_behind_a_slow_batch_is_bounded() -> None:
 
         def admit(number: int) -> list[Batch]:
             if number == 0:
-                opening.go.wait(10)
+                opening.go.wait(90)
             opened.append(number)
             return []
 

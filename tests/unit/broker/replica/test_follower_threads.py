@@ -78,7 +78,7 @@ class Following:
         return [each for topic in request.topics for each in topic.partitions]
 
     async def requested_after_rest(self) -> list[FetchPartition]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (requested := self.requested()):
                 await asyncio.sleep(0.005)
         return requested
@@ -96,7 +96,7 @@ class Following:
 def run(folder: Path, scenario: Callable[[Following], Awaitable[None]]) -> None:
     async def bounded() -> None:
         directory = LogDirectory.open(folder, background=False)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             following = Following(directory, folder)
             assert following.requested()
             await scenario(following)
@@ -164,7 +164,7 @@ def test_a_log_start_that_the_full_disk_did_not_take_is_tried_again(
         following.log_threads.run()
         assert following.log.log_start_offset == 0
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not len(following.log_threads):
                 await asyncio.sleep(0)
         following.log_threads.run()
@@ -241,7 +241,7 @@ def test_a_broker_that_begins_to_lead_knows_where_its_log_ends(
         following.fetchers.leave(ORDERS)
         # Another thread does it, while this one waits.
         working = asyncio.get_running_loop().run_in_executor(None, following.log_threads.run)
-        assert begun.wait(10)
+        assert begun.wait(90)
 
         following.fetchers.settle(ORDERS)
 
@@ -277,11 +277,11 @@ def test_who_begins_to_lead_many_partitions_waits_for_those_that_had_begun() -> 
     def truncate(name: TopicPartition) -> None:
         begun.append(name)
         if name in names[:2]:
-            two_began.wait(10)
+            two_began.wait(90)
 
     def end_two(truncations: LogTruncations) -> None:
         wait_until(lambda: not truncations._may_begin.is_set(), what="a loop that waits")
-        two_began.wait(10)
+        two_began.wait(90)
 
     async def scenario() -> None:
         with ThreadPoolExecutor(2) as threads:

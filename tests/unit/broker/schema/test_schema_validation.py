@@ -53,7 +53,7 @@ class Registry:
     def knows(self, topic: str, head: bytes, *, key: bool, strategy: str) -> bool:
         found = head in self.heads
         self.asked.append((topic, head, key, strategy))
-        self.answers.wait(30)
+        self.answers.wait(90)
         if self.broken:
             raise ServiceUnavailable("the registry is broken")
         return found

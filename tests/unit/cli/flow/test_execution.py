@@ -68,7 +68,7 @@ class Flow:
             yield
         finally:
             stop.set()
-            thread.join(30)
+            thread.join(90)
 
     def execution(self, stopped: Callable[[], bool], **options: Any) -> Execution:
         def begin() -> Query:

@@ -16,7 +16,7 @@ from headrace.wire.error import MalformedResponse
 from headrace.wire.header import RequestHeader
 from headrace.wire.response import api_versions_body, api_versions_fallback, pack_response
 
-SETTINGS = ClientSettings.of({"request.timeout.ms": "5000"})
+SETTINGS = ClientSettings.of({"request.timeout.ms": "60000"})
 
 
 def versions(header: RequestHeader, apis: Any = tuple(APIS.values())) -> bytes:  # noqa: B008
@@ -90,7 +90,7 @@ def taken_as_it_comes(connection: BrokerConnection) -> Any:
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     while (answer := connection.try_finish(pending)) is None:
-        assert poll.poll(5000)
+        assert poll.poll(60_000)
     return answer
 
 
@@ -122,8 +122,8 @@ def test_an_answer_that_does_not_come_in_time_is_lost(tiny_broker: Any) -> None:
     tiny_broker.answer = lambda header, frame: (
         versions(header) if header.api_key == ApiKey.API_VERSIONS else b""
     )
-    hasty = ClientSettings.of({"request.timeout.ms": "50"})
-    connection = BrokerConnection(tiny_broker.address, hasty)
+    connection = BrokerConnection(tiny_broker.address, SETTINGS)
+    connection.settings = ClientSettings.of({"request.timeout.ms": "50"})
     pending = connection.begin(ApiKey.LIST_GROUPS, {})
 
     with pytest.raises(ConnectionLost, match="did not answer in time"):
@@ -254,5 +254,6 @@ def test_a_connection_is_asked_whether_the_broker_still_answers(
     if then != "answers":
         tiny_broker.answer = lambda header, frame: said[then]
 
-    assert connection.answers(0.2) is (then == "answers")
+    seconds = 0.2 if then == "says nothing" else 60.0
+    assert connection.answers(seconds) is (then == "answers")
     assert connection.closed is (then != "answers")

@@ -51,7 +51,7 @@ def test_the_next_broker_is_asked_when_the_first_is_no_help(
     bad, good = tiny_brokers
     bad.answer, good.answer = only_versions(then), says([good])
 
-    with pool_of(bad, good, request_timeout_ms="500") as pool:
+    with pool_of(bad, good, request_timeout_ms="3000") as pool:
         found = pool.metadata(())
 
     assert [broker.address for broker in found.brokers.values()] == [good.address]
@@ -87,7 +87,7 @@ def test_a_cluster_that_answered_before_is_given_up_when_the_time_is_over(
 ) -> None:
     one, other = tiny_brokers
     one.answer = other.answer = says([one, other])
-    with pool_of(one, other, default_api_timeout_ms="1000", request_timeout_ms="1000") as pool:
+    with pool_of(one, other, default_api_timeout_ms="3000", request_timeout_ms="3000") as pool:
         pool.metadata(())
         one.answer = other.answer = only_versions(None)
 

@@ -128,7 +128,8 @@ def test_without_the_configuration_a_lasting_silence_is_a_gap(
     cluster: MovingCluster, configs: dict[str, str] | None
 ) -> None:
     cluster.configs, cluster.tail = configs, 10
-    hasty = settings(cluster, default_api_timeout_ms="100")  # not longer than that, in any case
+    # Not longer than that in any case, and long enough for some fetches of a slow machine.
+    hasty = settings(cluster, default_api_timeout_ms="1500")
 
     with Reader(hasty, {CLICKS: ReadRange(195, 210)}) as reader:
         assert offsets(reader) == list(range(195, 200))

@@ -17,13 +17,14 @@ SESSION_SECONDS = 0.2
 
 
 class Answer:
-    """One that is there, or one that never comes."""
+    """One that is there, or one that never comes; `in_vain` gets the waits for it."""
 
-    def __init__(self, value: Any = None, *, comes: bool) -> None:
-        self._value, self._comes = value, comes
+    def __init__(self, value: Any, in_vain: list[float], *, comes: bool) -> None:
+        self._value, self._in_vain, self._comes = value, in_vain, comes
 
     def get(self, timeout: float) -> Any:
         if not self._comes:
+            self._in_vain.append(timeout)
             time.sleep(timeout)
             raise KazooTimeoutError
         return self._value
@@ -36,6 +37,7 @@ class Ensemble:
         self.connected = True
         self.reads = 0
         self.unanswered = 0
+        self.in_vain: list[float] = []
         self.busy = False
         self._names = names
         self._listener: Callable[[str], object] = lambda _: None
@@ -51,7 +53,7 @@ class Ensemble:
         self._watches[path] = watch
         comes = self.connected and not self.unanswered
         self.unanswered = max(0, self.unanswered - 1)
-        return Answer(list(self._names), comes=comes)
+        return Answer(list(self._names), self.in_vain, comes=comes)
 
     def get_async(self, path: str, watch: Callable[[Any], object]) -> Answer:
         self.reads += 1
@@ -59,7 +61,7 @@ class Ensemble:
         stat = SimpleNamespace(mzxid=self.reads, version=0, ephemeralOwner=0)
         if self.busy:  # it changes again as soon as it is read
             watch(SimpleNamespace(path=path))
-        return Answer((b"", stat), comes=self.connected)
+        return Answer((b"", stat), self.in_vain, comes=self.connected)
 
     def fire_all(self) -> None:
         """Let every node change."""
@@ -99,12 +101,11 @@ def test_many_changes_just_before_a_cut_do_not_hide_it(watched: Watched) -> None
     """Each of them waits for the session's time, one after the other."""
     watched.ensemble.connected = False
     watched.ensemble.fire_all()
-    began = time.monotonic()
     watched.ensemble.cut()
 
     wait_until(lambda: watched.alive == [False], what="the end of the session")
 
-    assert time.monotonic() - began < 10 * SESSION_SECONDS
+    assert len(watched.ensemble.in_vain) < 10
 
 
 def test_nothing_is_read_while_it_is_cut_off_and_everything_after(watched: Watched) -> None:
@@ -123,8 +124,18 @@ def test_nothing_is_read_while_it_is_cut_off_and_everything_after(watched: Watch
 
 
 def test_a_cut_that_heals_in_time_ends_no_session(watched: Watched) -> None:
+    reading, healed = Event(), Event()
+
+    def hold() -> None:
+        reading.set()
+        healed.wait(90)
+
+    # Between the two this thread may be late for longer than a session.
+    watched.watch._work.put(hold)
+    assert reading.wait(90)
     watched.ensemble.cut()
     watched.ensemble.heal()
+    healed.set()
     wait_until(lambda: len(watched.changed) == 30, what="everything read again")
 
     assert watched.alive == []
@@ -151,10 +162,10 @@ def test_a_break_after_the_news_of_a_connection_counts(watched: Watched) -> None
 
     def hold() -> None:
         reading.set()
-        held.wait(10)
+        held.wait(90)
 
     watched.watch._work.put(hold)
-    reading.wait(10)
+    reading.wait(90)
     watched.ensemble.cut()
     watched.ensemble.heal()
     watched.ensemble.cut()

@@ -81,7 +81,7 @@ def client(topics: Topics) -> Iterator[DrpcClient]:
 
 
 def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.005)

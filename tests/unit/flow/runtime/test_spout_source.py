@@ -159,7 +159,7 @@ class Spark:
         self._near.shutdown(socket.SHUT_RDWR)
         self._file.close()
         self._near.close()
-        self._thread.join(30)
+        self._thread.join(90)
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def test_of_bodies_that_are_all_incomplete_one_comes_to_its_end() -> None:
         rests = [asyncio.ensure_future(each.take(5)) for each in shares[:4]]
         assert not await blocked(rests[0]) and await blocked(rests[1])
         shares[0].give_back()
-        await asyncio.wait_for(rests[1], 1)
+        await asyncio.wait_for(rests[1], 60)
         shares[1].give_back()
         await asyncio.gather(*rests[2:])
         assert [each.taken for each in shares] == [0, 0, 10, 10, 0]

@@ -153,8 +153,9 @@ def test_a_client_that_reads_no_more_and_half_closes_is_cut_off(
         peer.transport.unread = 1000
         peer.connection.eof_received()
         peer.transport.close()  # as asyncio does
-        await asyncio.sleep(0.2)
-        assert peer.transport.aborted
+        async with asyncio.timeout(60):
+            while not peer.transport.aborted:
+                await asyncio.sleep(0.01)
 
     asyncio.run(test())
 
@@ -170,8 +171,9 @@ def test_a_connection_that_closes_is_cut_off_even_if_its_client_reads_a_little(
         peer.connection.pause_writing()
         peer.connection.shutdown()
         peer.connection.resume_writing()
-        await asyncio.sleep(0.2)
-        assert peer.transport.aborted
+        async with asyncio.timeout(60):
+            while not peer.transport.aborted:
+                await asyncio.sleep(0.01)
 
     asyncio.run(test())
 
@@ -246,7 +248,8 @@ def test_no_more_of_a_body_comes_while_its_piece_waits_for_the_budget() -> None:
 
 
 def test_requests_over_http2_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "ERROR_SECONDS", 1.0)
+    # Long enough for a slow machine to look before the first of them gives up.
+    monkeypatch.setattr(stream, "ERROR_SECONDS", 5.0)
 
     async def test() -> None:
         gateway = Gateway(refuse)
@@ -454,6 +457,8 @@ def test_a_head_has_time_while_nothing_is_read(monkeypatch: pytest.MonkeyPatch) 
         peer.send(head[:-1])
         peer.connection.pause_writing()
         await asyncio.sleep(0.2)
+        # From now on it is read, as slowly as this machine is.
+        monkeypatch.setattr(connection, "HEAD_SECONDS", 60)
         peer.connection.resume_writing()
         await settle()
         peer.send(head[-1:])

@@ -39,7 +39,7 @@ class FakeWriter(ShardWriter):
     def _write(self, leader: int, batches: Mapping[ShardLog, memoryview]) -> Any:
         if leader == SLOW.partition.partition:
             self.asked.set()
-            self.may_answer.wait(30)
+            self.may_answer.wait(90)
         return dict.fromkeys(batches, WrittenBatch(5, -1))
 
 
@@ -54,14 +54,14 @@ def writer() -> Iterator[FakeWriter]:
 
 def test_a_slow_leader_holds_up_its_own_partitions_only(writer: FakeWriter) -> None:
     [slow] = writer.put(SLOW, ROWS)
-    assert writer.asked.wait(10)
+    assert writer.asked.wait(90)
 
     for _ in range(3):
-        assert writer.put(FAST, ROWS)[0].result(10).base_offset == 5
+        assert writer.put(FAST, ROWS)[0].result(60).base_offset == 5
 
     assert not slow.done()
     writer.may_answer.set()
-    assert slow.result(10).base_offset == 5
+    assert slow.result(60).base_offset == 5
 
 
 def test_the_writer_goes_on_after_an_unexpected_error(
@@ -73,14 +73,14 @@ def test_the_writer_goes_on_after_an_unexpected_error(
     with monkeypatch.context() as patch:
         patch.setattr(PutQueue, "take", broken)
         with pytest.raises(ClientError):
-            writer.put(FAST, ROWS)[0].result(10)
+            writer.put(FAST, ROWS)[0].result(60)
     with monkeypatch.context() as patch:
         patch.setattr(writer, "_write", broken)
         patch.setattr("headrace.gateway.kinesis.record.put_queue.RETRY_SECONDS", 0.3)
         with pytest.raises(ClientError):
             writer.put(FAST, ROWS)[0].result(60)
 
-    assert writer.put(FAST, ROWS)[0].result(10).base_offset == 5
+    assert writer.put(FAST, ROWS)[0].result(60).base_offset == 5
 
 
 def test_a_request_has_one_topic_per_name() -> None:

@@ -36,6 +36,6 @@ def test_one_that_is_not_read_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> N
         pushing = asyncio.ensure_future(app._push(subscription, {}, never, send))
         await blocked.wait()
         await asyncio.to_thread(subscription.end)
-        await asyncio.wait_for(pushing, 10)
+        await asyncio.wait_for(pushing, 60)
 
     asyncio.run(test())

@@ -198,9 +198,9 @@ def test_who_waits_for_records_holds_no_room(monkeypatch: pytest.MonkeyPatch) ->
         responses = ByteBudget(4 << 20)
         client = Client(stays=True)
         reading = asyncio.create_task(read(consumers, client, responses, 30_000))
-        await asyncio.to_thread(reader.polled.wait, 10)
+        await asyncio.to_thread(reader.polled.wait, 60)
         other = responses.share()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await other.take(4 << 20)
         other.give_back()
         reader.has_data.set()

@@ -178,7 +178,7 @@ def test_nothing_is_written_for_a_request_whose_client_went(
 
     async def run() -> None:
         with ThreadPoolExecutor(1) as parsers:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await handler(client.exchange(parsers))
 
     with pytest.raises(Disconnected):

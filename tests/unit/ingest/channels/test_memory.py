@@ -53,7 +53,7 @@ def test_an_interrupted_take_returns_at_once_without_events() -> None:
     thread = Thread(target=take)
     thread.start()
     channel.interrupt()
-    thread.join(30)
+    thread.join(90)
     assert taken == [0]
 
 
@@ -72,7 +72,7 @@ def test_an_interrupted_put_raises_channel_closed() -> None:
     thread.start()
     channel.interrupt()
     wait_until(lambda: closed == [True], what="the end of the wait")
-    thread.join(30)
+    thread.join(90)
 
 
 def test_a_transaction_larger_than_the_channel_is_a_mistake() -> None:

@@ -31,4 +31,4 @@ def test_a_command_can_be_run_again() -> None:
 def test_stopping_ends_a_command_that_would_go_on() -> None:
     with source_alone("exec", {"command": "tail -f /dev/null"}) as (source, _):
         assert isinstance(source, ExecSource)
-    assert source.ended.wait(10)
+    assert source.ended.wait(90)

@@ -200,7 +200,7 @@ def test_pausing_stops_the_compaction_that_runs_and_waits_for_it(shop: Shop) -> 
 
     def wait(size_bytes: int) -> None:
         reached.set()
-        assert go_on.wait(10)
+        assert go_on.wait(90)
 
     stopped: list[CompactionStopped] = []
 
@@ -212,13 +212,13 @@ def test_pausing_stops_the_compaction_that_runs_and_waits_for_it(shop: Shop) -> 
 
     thread = Thread(target=clean)
     thread.start()
-    assert reached.wait(10)
+    assert reached.wait(90)
     pausing = Thread(target=lambda: shop.scheduler.paused(log.partition).__enter__())
     pausing.start()
     assert pausing.is_alive()
     go_on.set()
-    pausing.join(10)
-    thread.join(10)
+    pausing.join(90)
+    thread.join(90)
 
     assert stopped
     assert count(log) == 5

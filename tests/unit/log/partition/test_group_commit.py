@@ -19,7 +19,7 @@ from headrace.model.topic_config import LogConfig
 from testkit.fault.crash_disk import CrashDisk
 from testkit.sample.batch import sample_batch
 
-_PATIENCE_S = 20
+_PATIENCE_S = 90
 
 
 class SlowLog:

@@ -159,6 +159,6 @@ def test_the_last_stable_offset_can_be_read_while_transactions_come_and_go(
     finally:
         sys.setswitchinterval(before)
         done.set()
-        reader.join(10)
+        reader.join(90)
 
     assert wrong == []

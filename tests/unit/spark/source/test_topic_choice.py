@@ -31,13 +31,13 @@ def test_many_assigned_partitions_are_found_at_once() -> None:
     pool: Any = Pool(_MANY)
     assigned = tuple(TopicPartition("clicks", index) for index in reversed(range(_MANY)))
     choice = TopicChoice("{}", assigned=assigned)
-    started = time.process_time()
+    started = time.thread_time()
 
     found = choice.partitions(pool)
 
     assert found == sorted(assigned)
     # A search through all of them for each of them takes seconds.
-    assert time.process_time() - started < 0.5
+    assert time.thread_time() - started < 0.5
 
 
 def test_other_partitions_of_an_assigned_topic_are_not_read() -> None:
