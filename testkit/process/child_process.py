@@ -63,7 +63,7 @@ class ChildProcess(KilledAtExit):
 
     NAME = "process"
     # How long a clean stop may take before the test fails.
-    STOP_WITHIN_SECONDS = 30.0
+    STOP_WITHIN_SECONDS = 90.0
 
     def __init__(self, folder: Path, log_file: str) -> None:
         self.folder = folder

@@ -47,7 +47,6 @@ def wait_for_active(client: Any, name: str) -> None:
     wait_until(
         lambda: status(client, name) == "ACTIVE",
         what=f"the stream {name}",
-        timeout_seconds=60,
     )
 
 

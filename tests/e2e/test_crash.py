@@ -100,7 +100,7 @@ def stored(address: str) -> dict[int, list[tuple[int, bytes]]]:
         {"bootstrap.servers": address, "group.id": "unused", "enable.auto.commit": False}
     )
     partitions = [TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)]
-    ends = {each.partition: consumer.get_watermark_offsets(each, 20)[1] for each in partitions}
+    ends = {each.partition: consumer.get_watermark_offsets(each, 90)[1] for each in partitions}
     consumer.assign(partitions)
     found: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
 
@@ -111,7 +111,11 @@ def stored(address: str) -> dict[int, list[tuple[int, bytes]]]:
         return all(ends[index] == len(found[index]) for index in ends)
 
     try:
-        wait_until(read_all, what="the end of every partition", timeout_seconds=60)
+        wait_until(
+            read_all,
+            what="the end of every partition",
+            timeout_seconds=90,
+        )
     finally:
         consumer.close()
     return found
@@ -121,7 +125,7 @@ def test_nothing_acknowledged_is_missing_after_kill_9(own_broker: BrokerProcess)
     own_broker.settings["log.flush.interval.messages"] = "1"  # group commit
     own_broker.start()
     admin = AdminClient({"bootstrap.servers": own_broker.address})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(20)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(90)
 
     with load(own_broker.address) as running:
         for _ in range(KILLS):
@@ -129,7 +133,7 @@ def test_nothing_acknowledged_is_missing_after_kill_9(own_broker: BrokerProcess)
             wait_until(
                 lambda before=before: running.all_went_on_since(before) or bool(running.failed),
                 what="some load",
-                timeout_seconds=60,
+                timeout_seconds=90,
             )
             own_broker.kill()
             own_broker.start()
@@ -151,10 +155,10 @@ def test_a_broker_killed_again_and_again_loses_nothing(own_broker: BrokerProcess
     producer = Producer({"bootstrap.servers": own_broker.address})
     for number in range(1000):
         producer.produce(TOPIC, b"%d" % number, partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(90) == 0
     for _ in range(3):
         own_broker.kill()
         own_broker.start()
     consumer = Consumer({"bootstrap.servers": own_broker.address, "group.id": "unused"})
-    assert consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), 20) == (0, 1000)
+    assert consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), 90) == (0, 1000)
     consumer.close()

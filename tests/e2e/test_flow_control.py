@@ -187,7 +187,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         ]
         admin = AdminClient({"bootstrap.servers": found[1]})
         for created in admin.create_acls(acls).values():
-            created.result(30)
+            created.result(90)
         yield found[2]
 
 
@@ -212,7 +212,7 @@ def test_a_flow_in_a_cluster_is_seen_changed_and_stopped(machine: Machine) -> No
         restarted = machine.command("operator", "restart", "words")
         state_resumed = machine.listed()[0]["state"]
         stopped = machine.command("operator", "stop", "words")
-        driver.join(30)
+        driver.join(60)
         alive = driver.is_alive()
         with Reader.of_topics(machine.settings("operator"), RUNS, columns=["value"]) as reader:
             written = b"".join(each or b"" for each in reader.read_all()["value"].to_pylist())

@@ -102,7 +102,7 @@ def test_a_broker_starts_on_a_full_disk_and_serves_reads(disk: SmallDisk, tmp_pa
             def accepted() -> bool:
                 return bool(client.produce("t", _now(b"after")).error_code == 0)
 
-            wait_until(accepted, what="a record taken again", timeout_seconds=20)
+            wait_until(accepted, what="a record taken again", timeout_seconds=90)
 
 
 _WHOLE = FetchRequest(

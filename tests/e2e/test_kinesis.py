@@ -307,7 +307,7 @@ def test_a_plain_topic_is_a_stream_if_it_is_exposed(
     wait_until(
         lambda: name in client.list_streams(Limit=10_000)["StreamNames"],
         what="the exposed topic",
-        timeout_seconds=30,
+        timeout_seconds=90,
     )
 
     put = client.put_record(

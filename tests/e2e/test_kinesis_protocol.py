@@ -64,7 +64,7 @@ def stream(client: Any, name: str) -> str:
 def post(
     url: str, body: bytes, target: str = "ListStreams", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=90)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(
         "POST",
@@ -119,7 +119,7 @@ def test_a_bad_request_gets_the_services_error(
 
 
 def test_a_body_above_the_limit_is_refused_before_it_is_sent(gateway: KinesisServer) -> None:
-    connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=90)
     connection.putrequest("POST", "/")
     connection.putheader("Content-Length", str(MOST_BODY_BYTES + 1))
     connection.endheaders()

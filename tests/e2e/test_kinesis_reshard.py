@@ -278,7 +278,7 @@ def test_puts_and_reads_go_on_after_the_broker_was_killed(
         put.join(60)
 
         assert len(answers) == 1, "the put waits for the broker"
-        wait_until(lambda: status(client, name) == "ACTIVE", what="the stream", timeout_seconds=30)
+        wait_until(lambda: status(client, name) == "ACTIVE", what="the stream", timeout_seconds=90)
         assert [each["Data"] for each in read_stream(client, name)] == [b"before", b"meanwhile"]
     own_broker.stop()
 

@@ -161,7 +161,7 @@ def test_a_second_subscription_is_refused_at_first_and_takes_over_later(
     second = subscribe(client, consumer)
     ended = threading.Thread(target=lambda: list(first))
     ended.start()
-    ended.join(30)
+    ended.join(90)
     assert not ended.is_alive(), "the first subscription ends"
     client.put_record(StreamName=stream, Data=b"x", PartitionKey="k")
     assert next(events_with_records(second))["Records"][0]["Data"] == b"x"
@@ -188,5 +188,5 @@ def test_a_client_that_goes_away_frees_its_subscription(
     wait_until(
         lambda: not any(stream in name for name, _ in list(running._running)),
         what="the end of the subscription",
-        timeout_seconds=30,
+        timeout_seconds=90,
     )
