@@ -162,7 +162,11 @@ def test_keys(broker: BrokerProcess, tmp_path: Path) -> None:
                 return True
             return False
 
-        file.write_text("AKIDTWO secret-of-two\n")
+        # In one step: a file that is half written could be read.
+        changed = tmp_path / "changed-keys.txt"
+        changed.touch(mode=0o600)
+        changed.write_text("AKIDTWO secret-of-two\n")
+        changed.replace(file)
         wait_until(is_refused, what="the end of a key that was taken away")
         two = kinesis_client(server.url, key="AKIDTWO", secret="secret-of-two")
         assert "StreamNames" in two.list_streams()

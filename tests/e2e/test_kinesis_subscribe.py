@@ -152,6 +152,7 @@ def test_the_last_event_of_a_closed_shard_names_its_children(
 def test_a_second_subscription_is_refused_at_first_and_takes_over_later(
     client: Any, stream: str, consumer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(subscription, "TAKE_OVER_SECONDS", 600.0)
     first = subscribe(client, consumer)
     with pytest.raises(ClientError) as error:
         subscribe(client, consumer)
@@ -182,7 +183,7 @@ def test_a_client_that_goes_away_frees_its_subscription(
 ) -> None:
     events = subscribe(client, consumer)
     running = gateway._app._subscriptions
-    assert any(stream in name for name, _ in running._running)
+    assert any(stream in name for name, _ in list(running._running))
     events.close()
 
     wait_until(

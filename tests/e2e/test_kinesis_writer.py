@@ -31,7 +31,6 @@ def create(pool: ConnectionPool, topic: str) -> ShardLog:
 def test_no_record_for_a_deleted_topic_comes_into_the_next_one_of_its_name(
     pool: ConnectionPool, topic: str, knows_leader: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(put_queue, "RETRY_SECONDS", 1.0)
     row = Row(b"k", b"v")
     old = create(pool, topic)
     writer = ShardWriter(pool.settings)
@@ -41,7 +40,8 @@ def test_no_record_for_a_deleted_topic_comes_into_the_next_one_of_its_name(
             assert writer.put(old, [row])[0].result(90).base_offset == 0
         assert Admin(pool).delete_topics([topic])[topic] is None
         new = create(pool, topic)
-        with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_ID"):
+        with monkeypatch.context() as patch, pytest.raises(BrokerError, match="UNKNOWN_TOPIC_ID"):
+            patch.setattr(put_queue, "RETRY_SECONDS", 1.0)
             writer.put(old, [row])[0].result(90)
         end = list_offsets(pool, {new.partition: LATEST})[new.partition]
         assert isinstance(end, FoundOffset) and end.offset == 0, "no ghost"
