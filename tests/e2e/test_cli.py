@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from headrace.testing.readiness import wait_until
-from testkit.peer.apache_kafka import ApacheKafka
+from testkit.peer.apache_kafka import LONG_SESSION, ApacheKafka
 from testkit.peer.kafka_tool import KafkaTools
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import Finished, run_headrace
@@ -19,7 +19,7 @@ from testkit.process.command_line import Finished, run_headrace
 def kafka_address(
     kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka")) as kafka:
+    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka"), settings=LONG_SESSION) as kafka:
         yield kafka.address
 
 
