@@ -5,7 +5,7 @@ from pathlib import Path
 
 from testkit.process.child_process import ChildProcess
 
-_START_SECONDS = 90.0
+_START_SECONDS = 240.0
 
 
 class AgentProcess(ChildProcess):

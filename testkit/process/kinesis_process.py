@@ -8,7 +8,7 @@ from typing import ClassVar
 from testkit.process.child_process import ChildProcess
 
 _URL = re.compile(r"The Kinesis API is at (https?://\S+)")
-_START_SECONDS = 90.0
+_START_SECONDS = 240.0
 
 
 class KinesisProcess(ChildProcess):
