@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import structlog
 
-from testkit.peer.apache_kafka import ApacheKafka
+from testkit.peer.apache_kafka import LONG_SESSION, ApacheKafka
 from testkit.peer.kafka_tool import KafkaTools
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.postgres import PostgresServer
@@ -116,7 +116,7 @@ def apache_kafka(
     kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApacheKafka]:
     """A running Apache Kafka broker for all tests: use topics of your own."""
-    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka")) as kafka:
+    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka"), settings=LONG_SESSION) as kafka:
         yield kafka
 
 

@@ -57,6 +57,10 @@ FOR_TESTS = KafkaProfile(
     },
 )
 
+# For a broker that is not killed: its own controller must not fence it because a busy machine
+# delays heartbeats. While it is fenced its partitions have no leader.
+LONG_SESSION: Mapping[str, str] = {"broker.session.timeout.ms": "60000"}
+
 # What kafka-server-start.sh gives: the options Kafka's scripts set, a 1 GiB heap, default settings.
 STOCK = KafkaProfile(
     java_options=(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from testkit.process.child_process import ChildProcess
 
-_START_SECONDS = 180.0
+_START_SECONDS = 240.0
 
 
 class AgentProcess(ChildProcess):
@@ -18,7 +18,6 @@ class AgentProcess(ChildProcess):
     """
 
     NAME = "agent"
-    STOP_WITHIN_SECONDS = 60.0
 
     def __init__(self, folder: Path, configuration: str) -> None:
         super().__init__(folder, "agent.log")

@@ -3,11 +3,12 @@
 import re
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 from testkit.process.child_process import ChildProcess
 
 _URL = re.compile(r"The Kinesis API is at (https?://\S+)")
-_START_SECONDS = 180.0
+_START_SECONDS = 240.0
 
 
 class KinesisProcess(ChildProcess):
@@ -16,9 +17,13 @@ class KinesisProcess(ChildProcess):
     Example:
         with KinesisProcess(tmp_path, broker.address) as gateway:
             boto3.client("kinesis", endpoint_url=gateway.url)
+
+    Attributes:
+        PROGRAM: what Python runs; another one may change a gateway before it starts.
     """
 
     NAME = "gateway"
+    PROGRAM: ClassVar[tuple[str, str]] = ("-m", "headrace.cli.main")
 
     def __init__(self, folder: Path, brokers: str, *options: str) -> None:
         super().__init__(folder, "kinesis.log")
@@ -39,7 +44,7 @@ class KinesisProcess(ChildProcess):
         """
         self._begin_log()
         self._launch(
-            [sys.executable, "-m", "headrace.cli.main", "kinesis", *self._arguments],
+            [sys.executable, *self.PROGRAM, "kinesis", *self._arguments],
             lambda: _URL.search(self.log) is not None,
             seconds=_START_SECONDS,
         )

@@ -104,7 +104,7 @@ def share(members: Sequence[Member], partitions: int) -> None:
 
 def create_topic(address: str, topic: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(90)
 
 
 def produce(address: str, topic: str, values: Sequence[bytes], partitions: int) -> None:
@@ -112,5 +112,5 @@ def produce(address: str, topic: str, values: Sequence[bytes], partitions: int) 
     producer = Producer({"bootstrap.servers": address, "enable.idempotence": False})
     for number, value in enumerate(values):
         producer.produce(topic, value, partition=number % partitions)
-    left = producer.flush(60)
+    left = producer.flush(90)
     assert left == 0, f"{left} records were not acknowledged"

@@ -7,7 +7,7 @@ from types import TracebackType
 from headrace.testing.readiness import answers_kafka
 from testkit.process.child_process import ChildProcess
 
-_START_SECONDS = 180.0
+_START_SECONDS = 240.0
 
 
 class ServerProcess(ChildProcess):

@@ -46,7 +46,7 @@ def running(text: str, name: str = "a1") -> Iterator[Agent]:
     agent = Agent(assembly)
     agent.start()
     try:
-        assert agent.wait_ready(), "the agent did not start"
+        assert agent.wait_ready(90), "the agent did not start"
         yield agent
     finally:
         agent.stop(drain_seconds=60)

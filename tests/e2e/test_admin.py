@@ -31,12 +31,12 @@ def admin(broker: BrokerProcess) -> AdminClient:
 
 def create(admin: AdminClient, topic: str, partitions: int = 1, **configs: str) -> None:
     named = {key.replace("_", "."): value for key, value in configs.items()}
-    admin.create_topics([NewTopic(topic, partitions, 1, config=named)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, partitions, 1, config=named)])[topic].result(90)
 
 
 def describe(admin: AdminClient, kind: str, name: str) -> dict[str, Any]:
     resource = ConfigResource(kind, name)
-    found: dict[str, Any] = admin.describe_configs([resource])[resource].result(10)
+    found: dict[str, Any] = admin.describe_configs([resource])[resource].result(90)
     return found
 
 
@@ -46,7 +46,7 @@ def alter(admin: AdminClient, kind: str, name: str, *changes: tuple[Any, str, st
         for operation, key, value in changes
     ]
     resource = ConfigResource(kind, name, incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result(10)
+    admin.incremental_alter_configs([resource])[resource].result(90)
 
 
 def refusal(attempt: Any) -> KafkaError:
@@ -64,7 +64,7 @@ def test_a_topic_is_deleted_with_its_files(
 ) -> None:
     create(admin, topic)
 
-    admin.delete_topics([topic])[topic].result(10)
+    admin.delete_topics([topic])[topic].result(90)
 
     assert topic not in admin.list_topics(timeout=60).topics
     wait_until(lambda: not (broker.data / f"{topic}-0").exists(), what="the folder's removal")
@@ -76,20 +76,20 @@ def test_a_deleted_topic_can_be_created_again_and_is_empty(
     create(admin, topic)
     producer = Producer({"bootstrap.servers": broker.address})
     producer.produce(topic, b"old")
-    assert producer.flush(10) == 0
-    first = admin.describe_topics(TopicCollection([topic]))[topic].result(10).topic_id
+    assert producer.flush(90) == 0
+    first = admin.describe_topics(TopicCollection([topic]))[topic].result(90).topic_id
 
-    admin.delete_topics([topic])[topic].result(10)
+    admin.delete_topics([topic])[topic].result(90)
     create(admin, topic)
 
-    second = admin.describe_topics(TopicCollection([topic]))[topic].result(10).topic_id
+    second = admin.describe_topics(TopicCollection([topic]))[topic].result(90).topic_id
     assert str(first) != str(second)
     where = TopicPartition(topic, 0)
-    assert admin.list_offsets({where: OffsetSpec.latest()})[where].result(10).offset == 0
+    assert admin.list_offsets({where: OffsetSpec.latest()})[where].result(90).offset == 0
 
 
 def test_a_topic_that_is_not_there_cannot_be_deleted(admin: AdminClient, topic: str) -> None:
-    error = refusal(lambda: admin.delete_topics([topic])[topic].result(10))
+    error = refusal(lambda: admin.delete_topics([topic])[topic].result(90))
 
     assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
@@ -99,7 +99,7 @@ def test_a_topic_grows_and_its_new_partitions_are_written_to(
 ) -> None:
     create(admin, topic)
 
-    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(10)
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(90)
 
     producer = Producer({"bootstrap.servers": broker.address})
     landed: list[int] = []
@@ -107,14 +107,14 @@ def test_a_topic_grows_and_its_new_partitions_are_written_to(
         producer.produce(
             topic, b"x", partition=partition, on_delivery=lambda _, m: landed.append(m.partition())
         )
-    assert producer.flush(10) == 0
+    assert producer.flush(90) == 0
     assert sorted(landed) == [0, 1, 2]
 
 
 def test_a_topic_does_not_shrink(admin: AdminClient, topic: str) -> None:
     create(admin, topic, 3)
 
-    error = refusal(lambda: admin.create_partitions([NewPartitions(topic, 2)])[topic].result(10))
+    error = refusal(lambda: admin.create_partitions([NewPartitions(topic, 2)])[topic].result(90))
 
     assert error.code() == KafkaError.INVALID_PARTITIONS
 
@@ -122,12 +122,12 @@ def test_a_topic_does_not_shrink(admin: AdminClient, topic: str) -> None:
 def test_validation_alone_changes_nothing(
     broker: BrokerProcess, admin: AdminClient, topic: str
 ) -> None:
-    admin.create_topics([NewTopic(topic, 1, 1)], validate_only=True)[topic].result(10)
+    admin.create_topics([NewTopic(topic, 1, 1)], validate_only=True)[topic].result(90)
     assert topic not in admin.list_topics(timeout=60).topics
     assert not (broker.data / f"{topic}-0").exists()
 
     create(admin, topic)
-    admin.create_partitions([NewPartitions(topic, 4)], validate_only=True)[topic].result(10)
+    admin.create_partitions([NewPartitions(topic, 4)], validate_only=True)[topic].result(90)
     assert len(admin.list_topics(topic, timeout=60).topics[topic].partitions) == 1
 
 
@@ -177,7 +177,7 @@ def test_a_changed_config_takes_effect_at_once(
     producer = Producer({"bootstrap.servers": broker.address})
     failures: list[KafkaError | None] = []
     producer.produce(topic, b"x" * 1000, on_delivery=lambda error, _: failures.append(error))
-    producer.flush(10)
+    producer.flush(90)
 
     assert failures[0] is not None
     assert failures[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
@@ -241,13 +241,13 @@ def test_a_dynamic_config_takes_effect_and_outlives_a_restart(
         assert describe(admin, "topic", "before")["retention.ms"].value == "7000"
 
     check()
-    admin.create_topics([NewTopic("six", -1, 1)])["six"].result(10)
+    admin.create_topics([NewTopic("six", -1, 1)])["six"].result(90)
     assert len(admin.list_topics("six", timeout=60).topics["six"].partitions) == 6
 
     own_broker.stop()
     own_broker.start()
     check()
-    admin.create_topics([NewTopic("again", -1, 1)])["again"].result(10)
+    admin.create_topics([NewTopic("again", -1, 1)])["again"].result(90)
     assert len(admin.list_topics("again", timeout=60).topics["again"].partitions) == 6
 
 
@@ -262,7 +262,7 @@ def test_what_needs_a_restart_is_not_changed_while_the_broker_runs(admin: AdminC
 
 
 def test_the_cluster_is_described(broker: BrokerProcess, admin: AdminClient) -> None:
-    found = admin.describe_cluster(include_authorized_operations=True).result(10)
+    found = admin.describe_cluster(include_authorized_operations=True).result(90)
 
     assert len(found.cluster_id) == 22
     assert [f"{node.host}:{node.port}" for node in found.nodes] == [broker.address]

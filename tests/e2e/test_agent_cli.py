@@ -127,5 +127,5 @@ def test_the_monitor_and_a_reload(tmp_path: Path) -> None:
         wait_until(lambda: capacity() == "2000", what="the new configuration")
     finally:
         process.send_signal(signal.SIGINT)
-        code = process.wait(30)
+        code = process.wait(90)
     assert code == 0

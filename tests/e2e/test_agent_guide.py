@@ -171,7 +171,7 @@ def test_kafka_sources_read_an_event(name: str, tmp_path: Path, broker: BrokerPr
 @contextmanager
 def hop_peer(kind: str) -> Iterator[tuple[int, Callable[[], bool]]]:
     with source_alone(kind, {"bind": "127.0.0.1", "port": "0"}) as (source, got):
-        yield source.listener.port, lambda: got.bodies == [LINE]  # type: ignore[attr-defined]
+        yield source.listener.port, lambda: set(got.bodies) == {LINE}  # type: ignore[attr-defined]
 
 
 @contextmanager
@@ -188,7 +188,8 @@ def http_peer() -> Iterator[tuple[int, Callable[[], bool]]]:
             pass
 
     with HttpServer("127.0.0.1", 0, Handler, name="sink's peer", poll_seconds=0.02) as server:
-        yield server.port, lambda: got == [LINE]
+        # A sink whose peer answers late sends the event again.
+        yield server.port, lambda: set(got) == {LINE}
 
 
 @pytest.mark.parametrize("name", ["avro", "thrift", "http"])

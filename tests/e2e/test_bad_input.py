@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.testing.readiness import answers_kafka, wait_until
+from headrace.testing.readiness import wait_until
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -25,6 +25,13 @@ from testkit.sample.batch import sample_batch
 MIB = 1024 * 1024
 CROWD = 2000
 _FETCH_WAIT_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker without other clients: its connections, files and memory are counted here."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as process:
+        yield process
 
 
 @pytest.fixture
@@ -62,9 +69,15 @@ def connections(broker: BrokerProcess) -> int:
     return int(metrics(broker)["headrace_connections"])
 
 
+def wait_for_connections(broker: BrokerProcess, count: int) -> None:
+    """Return when the broker has accepted so many, and noticed the end of all others."""
+    wait_until(lambda: connections(broker) == count, what=f"{count} connections")
+
+
 @contextmanager
 def growth_below(broker: BrokerProcess, limit_bytes: int) -> Iterator[None]:
     """The broker grows by less than this while and after something is done to it."""
+    wait_for_connections(broker, 0)  # what an earlier test has sent is no part of it
     before = broker.usage()
     yield
     after = broker.usage()
@@ -73,8 +86,8 @@ def growth_below(broker: BrokerProcess, limit_bytes: int) -> Iterator[None]:
 
 
 def serves(broker: BrokerProcess) -> bool:
-    host, _, port = broker.address.rpartition(":")
-    return answers_kafka(host, int(port))
+    with WireClient(broker.address) as client:
+        return bool(client.ask(ApiKey.API_VERSIONS, 0, {}).error_code == ErrorCode.none)
 
 
 def framed(body: bytes) -> bytes:
@@ -275,7 +288,6 @@ def room_for_a_crowd() -> None:
 def test_thousands_of_half_open_connections_cost_little_and_hold_up_nobody(
     broker: BrokerProcess, clicks: str, room_for_a_crowd: None
 ) -> None:
-    before = connections(broker)
     with growth_below(broker, 48 * MIB), ExitStack() as stack:
         for number in range(CROWD):
             stranger = stack.enter_context(WireClient(broker.address))
@@ -283,10 +295,10 @@ def test_thousands_of_half_open_connections_cost_little_and_hold_up_nobody(
             stranger.send_bytes(
                 (b"", b"\x00\x00", b"\x00\x00\x01\x00\x00", b"\x05\xff\xff\xff" * 9)[number % 4]
             )
-        wait_until(lambda: connections(broker) >= before + CROWD, what="the crowd")
+        wait_for_connections(broker, CROWD)
         with WireClient(broker.address) as client:
             assert client.produce(clicks, sample_batch(b"abc")).error_code == ErrorCode.none
-    wait_until(lambda: connections(broker) <= before + 1, what="the end of the crowd")
+    wait_for_connections(broker, 0)
 
 
 def test_ten_thousand_pipelined_requests_are_answered_in_order(broker: BrokerProcess) -> None:
@@ -337,24 +349,24 @@ def test_clients_that_leave_in_the_middle_of_a_fetch_leave_nothing(
     with WireClient(broker.address) as client:
         for _ in range(8):
             client.produce(clicks, sample_batch(b"x" * 1_000_000))
-    before = connections(broker), open_files(broker)
+    wait_for_connections(broker, 0)
+    before = open_files(broker)
     for _ in range(50):
         with WireClient(broker.address) as client:
             client.send_fetch(12, fetch_of(clicks))
             client.ended()  # one byte of the answer has come
-    wait_until(
-        lambda: (connections(broker), open_files(broker)) <= before, what="everything let go of"
-    )
+    wait_for_connections(broker, 0)
+    wait_until(lambda: open_files(broker) <= before, what="everything let go of")
 
 
 def test_a_long_poll_whose_client_leaves_is_forgotten(broker: BrokerProcess, clicks: str) -> None:
-    before = connections(broker)
+    wait_for_connections(broker, 0)
     with ExitStack() as stack:
         for _ in range(100):
             client = stack.enter_context(WireClient(broker.address))
             client.send_fetch(12, fetch_of(clicks, max_wait_ms=_FETCH_WAIT_MS))
-        wait_until(lambda: connections(broker) >= before + 100, what="all waiting")
-    wait_until(lambda: connections(broker) <= before, what="all gone")
+        wait_for_connections(broker, 100)
+    wait_for_connections(broker, 0)
 
 
 def fetch_of(topic: str, offset: int = 0, **changes: int) -> FetchRequest:

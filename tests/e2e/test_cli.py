@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from headrace.testing.readiness import wait_until
-from testkit.peer.apache_kafka import ApacheKafka
+from testkit.peer.apache_kafka import LONG_SESSION, ApacheKafka
 from testkit.peer.kafka_tool import KafkaTools
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import Finished, run_headrace
@@ -19,7 +19,7 @@ from testkit.process.command_line import Finished, run_headrace
 def kafka_address(
     kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka")) as kafka:
+    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka"), settings=LONG_SESSION) as kafka:
         yield kafka.address
 
 
@@ -131,7 +131,7 @@ def test_keys_choose_the_partition_that_other_clients_choose(
     producer = Producer({"bootstrap.servers": cluster.address, "partitioner": "murmur2_random"})
     for key in keys:
         producer.produce(topic, key=key, value="theirs")
-    assert producer.flush(20) == 0
+    assert producer.flush(90) == 0
 
     lines = cluster.ok("topic", "consume", topic, "-n", "40", "-f", "%k %p").lines
 
@@ -244,15 +244,15 @@ def test_aborted_transactions_are_left_out_on_request(
     topic = make_topic()
     settings = {"bootstrap.servers": cluster.address, "transactional.id": f"{topic}-writer"}
     producer = Producer(settings)
-    producer.init_transactions(30)
+    producer.init_transactions(90)
     for value, commit in (("kept", True), ("dropped", False), ("kept too", True)):
         producer.begin_transaction()
         producer.produce(topic, value)
         if commit:
-            producer.commit_transaction(30)
+            producer.commit_transaction(90)
         else:
-            assert producer.flush(20) == 0
-            producer.abort_transaction(30)
+            assert producer.flush(90) == 0
+            producer.abort_transaction(90)
 
     everything = cluster.ok("topic", "consume", topic, "-o", ":end").lines
     committed = cluster.ok("topic", "consume", topic, "-o", ":end", "--read-committed").lines

@@ -25,12 +25,12 @@ def test_batches_and_records_are_those_of_kafkas_own_tool(
         lines = "\n".join(f"{codec} {number}" for number in range(50))
         run("topic", "produce", topic, "-Z", codec, "-H", "a:b", stdin=lines.encode())
     producer = Producer({"bootstrap.servers": own_broker.address, "transactional.id": topic})
-    producer.init_transactions(30)
+    producer.init_transactions(90)
     for commits in (True, False):
         producer.begin_transaction()
         producer.produce(topic, "in a transaction", key="k")
-        assert producer.flush(20) == 0
-        (producer.commit_transaction if commits else producer.abort_transaction)(30)
+        assert producer.flush(90) == 0
+        (producer.commit_transaction if commits else producer.abort_transaction)(90)
     del producer
     assert own_broker.stop() == 0
     partition = own_broker.data / f"{topic}-0"

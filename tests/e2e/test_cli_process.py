@@ -56,7 +56,7 @@ class Running:
             self.process.stdin.close()
         else:
             self.process.send_signal(number)
-        code = self.process.wait(30)
+        code = self.process.wait(90)
         self._reader.join()
         return code, self.process.stderr.read().decode()
 
@@ -219,7 +219,7 @@ def test_a_reader_that_goes_away_is_no_error(broker: BrokerProcess, topic: str) 
         ["bash", "-c", f"{command} | head -1; exit ${{PIPESTATUS[0]}}"],
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=180,
     )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, b"0" * 100, b"")
 
@@ -235,7 +235,7 @@ def test_a_terminal_shows_a_progress_bar(broker: BrokerProcess, topic: str, tmp_
             stdout=out,
             stderr=end,
             check=False,
-            timeout=60,
+            timeout=180,
         )
     os.close(end)
     shown = os.read(terminal, 1 << 16).decode()

@@ -42,7 +42,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             info = ScramCredentialInfo(mechanism, 4096)
             change = UserScramCredentialUpsertion("anna", info, PASSWORD.encode())
-            admin.alter_user_scram_credentials([change])["anna"].result(10)
+            admin.alter_user_scram_credentials([change])["anna"].result(90)
         yield found[2]
 
 

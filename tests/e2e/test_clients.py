@@ -47,7 +47,7 @@ def write_with_confluent(address: str, topic: str, codec: str) -> None:
     producer = Producer({"bootstrap.servers": address, "compression.type": codec})
     for value in values("confluent"):
         producer.produce(topic, value)
-    assert producer.flush(20) == 0
+    assert producer.flush(90) == 0
 
 
 def write_with_kafka_python(address: str, topic: str, codec: str) -> None:
@@ -56,7 +56,7 @@ def write_with_kafka_python(address: str, topic: str, codec: str) -> None:
     )
     for value in values("kafka-python"):
         producer.send(topic, value)
-    producer.flush(20)
+    producer.flush(90)
     producer.close()
 
 
@@ -81,7 +81,7 @@ def write_with_kcat(kcat: Path, address: str, topic: str, codec: str) -> None:
         [kcat, "-P", "-b", address, "-t", topic, "-z", codec],
         input=b"\n".join(values("kcat")),
         check=True,
-        timeout=60,
+        timeout=180,
     )
 
 
@@ -165,13 +165,13 @@ def test_every_client_reads_what_every_client_wrote(
         [kcat, "-C", "-b", address, "-t", topic, "-o", "beginning", "-e", "-q"],
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=180,
     )
     assert by_kcat.stdout.splitlines() == expected
     by_java = kafka_tools.run(
         KafkaTool.CONSOLE_CONSUMER,
         *("--bootstrap-server", address, "--topic", topic, "--from-beginning"),
-        *("--max-messages", str(len(expected)), "--timeout-ms", "20000"),
+        *("--max-messages", str(len(expected)), "--timeout-ms", "90000"),
     ).checked()
     assert by_java.stdout.encode().splitlines() == expected
 

@@ -16,7 +16,7 @@ SETTINGS = {
 
 def create(address: str, topic: str) -> AdminClient:
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(topic, 1, 1, config=SETTINGS)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 1, 1, config=SETTINGS)])[topic].result(90)
     return admin
 
 
@@ -26,7 +26,7 @@ def write(address: str, topic: str, records: list[tuple[bytes, bytes | None]]) -
     for key, value in records:
         producer.produce(topic, key=key, value=value)
         producer.poll(0)
-    assert producer.flush(20) == 0
+    assert producer.flush(90) == 0
 
 
 def read(address: str, topic: str) -> list[tuple[int, bytes, bytes | None]]:
@@ -63,7 +63,7 @@ def test_a_topic_may_be_deleted_while_it_is_compacted(broker: BrokerProcess, top
     admin = create(broker.address, topic)
     write(broker.address, topic, [(b"k%d" % (n % 9), b"x" * 200) for n in range(2000)])
 
-    admin.delete_topics([topic])[topic].result(20)
+    admin.delete_topics([topic])[topic].result(90)
 
     create(broker.address, topic)
     write(broker.address, topic, [(b"new", b"life")])

@@ -24,12 +24,12 @@ def test_the_topics_codec_wins_over_the_producers(
 ) -> None:
     admin = AdminClient({"bootstrap.servers": broker.address})
     new = NewTopic(topic, 1, 1, config={"compression.type": configured})
-    admin.create_topics([new])[topic].result(10)
+    admin.create_topics([new])[topic].result(90)
     sent = "zstd" if configured != "zstd" else "lz4"
     producer = Producer({"bootstrap.servers": broker.address, "compression.type": sent})
     for number in range(200):
         producer.produce(topic, b"%d " % number * 50)
-    assert producer.flush(20) == 0
+    assert producer.flush(90) == 0
 
     log = Disk().read_bytes(broker.data / f"{topic}-0" / f"{0:020d}.log")
     assert {batch.compression for batch in iter_batches(log)} == {STORED[configured]}

@@ -113,7 +113,7 @@ def test_a_call_times_out_and_too_many_are_refused(broker: BrokerProcess, functi
                 client.execute("silent", timeout_seconds=2)
 
             call = callers.submit(wait)
-            waiting.wait(30)
+            waiting.wait(90)
             refused: list[DrpcError] = []
             while not call.done() and not refused:
                 try:

@@ -16,7 +16,7 @@ from testkit.process.wire_client import WireClient
 from testkit.sample.batch import sample_batch
 
 VERSION = 12
-LONG_MS = 30_000
+LONG_MS = 80_000
 MIB = 1024 * 1024
 
 

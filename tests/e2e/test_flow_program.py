@@ -33,7 +33,7 @@ def test_a_samza_job_has_its_own_brokers_and_start(
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", "")
     admin = AdminClient({"bootstrap.servers": broker.address})
-    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(90)
     (tmp_path / "count_of_e2e.py").write_text(TASK)
     job = tmp_path / "job.properties"
     job.write_text(JOB.format(topic=topic, address=broker.address))

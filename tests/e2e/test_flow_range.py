@@ -27,7 +27,7 @@ def copying(broker: BrokerProcess, topic: str) -> Plan:
 
 def test_bounds_become_offsets_of_each_partition(broker: BrokerProcess, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.address})
-    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(90)
     producer = Producer({"bootstrap.servers": broker.address})
     for partition, count in ((0, 5), (1, 3)):
         for number in range(count):

@@ -16,7 +16,7 @@ from testkit.process.member import Member, create_topic, poll_until, produce, sh
 from testkit.process.wire_client import WireClient
 
 PARTITIONS = 6
-CLASSIC = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 100}
+CLASSIC = {"session.timeout.ms": 60_000, "heartbeat.interval.ms": 100}
 RANGE = CLASSIC | {"partition.assignment.strategy": "range"}
 ROUNDROBIN = CLASSIC | {"partition.assignment.strategy": "roundrobin"}
 COOPERATIVE = CLASSIC | {"partition.assignment.strategy": "cooperative-sticky"}
@@ -57,7 +57,7 @@ class Load:
     def stop(self) -> None:
         self._stop.set()
         self._thread.join()
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(90) == 0
 
 
 class WatchedMember(Member):
@@ -283,7 +283,7 @@ def test_partitions_that_are_added_are_shared_out(
     share(members, 2)
 
     admin = AdminClient({"bootstrap.servers": broker.address})
-    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(10)
+    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(90)
 
     share(members, 4)
     for member in members:

@@ -24,7 +24,7 @@ with warnings.catch_warnings():
 
 PARTITIONS = 6
 RANGE = {
-    "session.timeout.ms": 10_000,
+    "session.timeout.ms": 30_000,
     "heartbeat.interval.ms": 100,
     "partition.assignment.strategy": "range",
 }
@@ -48,7 +48,7 @@ class KafkaPythonReader:
             bootstrap_servers=address,
             group_id=group,
             auto_offset_reset="earliest",
-            session_timeout_ms=10_000,
+            session_timeout_ms=30_000,
             heartbeat_interval_ms=100,
             partition_assignment_strategy=[_range_assignor()],
         )
@@ -95,7 +95,7 @@ class AioKafkaReader:
             bootstrap_servers=address,
             group_id=group,
             auto_offset_reset="earliest",
-            session_timeout_ms=10_000,
+            session_timeout_ms=30_000,
             heartbeat_interval_ms=100,
             partition_assignment_strategy=(RangePartitionAssignor,),
         )
@@ -136,8 +136,9 @@ def test_two_of_a_kind_share_a_topic(
         shares = [list(reader.assignments) for reader in (first, second)]
         produce(broker.address, topic, values, PARTITIONS)
         wait_until(lambda: set(values) <= {*first.values, *second.values}, what="everything")
-        rebalanced = shares != [reader.assignments for reader in (first, second)]
         read = first.values + second.values
+        # Asked after that: a rebalance may come at any time, and what it repeats is read after it.
+        rebalanced = shares != [reader.assignments for reader in (first, second)]
 
     assert set(read) == set(values)
     assert len(read) == 300 or rebalanced
@@ -168,9 +169,10 @@ def test_clients_of_three_makers_share_one_group(
         assignments = [len(own.assigned), *(len(other.assignments) for other in others)]
         produce(broker.address, topic, values, PARTITIONS)
         poll_until([own], lambda: set(values) <= set(read()), what="reading everything")
+        found = read()
         now = [len(own.assigned), *(len(other.assignments) for other in others)]
-        assert set(read()) == set(values)
-        assert len(read()) == 300 or now != assignments
+        assert set(found) == set(values)
+        assert len(found) == 300 or now != assignments
         assert all(reader.values for reader in (own, *others))
     share([own], PARTITIONS)
     own.close()
@@ -189,7 +191,7 @@ def test_kcat_reads_as_a_group_and_goes_on_where_it_was(
     def read(count: int) -> list[str]:
         command = [str(kcat), "-b", broker.address, "-G", group, "-q", "-c", str(count)]
         command += ["-X", "auto.offset.reset=earliest", topic]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
         return done.stdout.split()
 
     produce(broker.address, topic, [b"1", b"2", b"3"], 2)

@@ -60,7 +60,7 @@ class VerifiableConsumer:
         """End it as Ctrl-C does: it leaves its group."""
         self._process.terminate()
         try:
-            self._process.wait(20)
+            self._process.wait(90)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -98,6 +98,8 @@ def test_a_static_java_leader_comes_back_unnoticed(
     create_topic(broker.address, topic, PARTITIONS)
     more, settings = _options(protocol)
     more += ["--group-instance-id", "java"]
+    if protocol == "classic":
+        more += ["--session-timeout", "120000"]  # for a Java that takes long to start again
     java = VerifiableConsumer(kafka_tools, broker.address, group, topic, *more)
     own: Member | None = None
     try:
@@ -236,7 +238,7 @@ def test_the_group_tool_resets_and_deletes_offsets(
     first_ms = 1_700_000_000_000
     for number in range(10):
         producer.produce(topic, b"%d" % number, partition=0, timestamp=first_ms + 1000 * number)
-    assert producer.flush(10) == 0
+    assert producer.flush(90) == 0
     reset = ("--reset-offsets", "--execute", "--group", group, "--topic", topic)
 
     def offset_after(*how: str) -> str:

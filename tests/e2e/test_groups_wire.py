@@ -40,7 +40,7 @@ def topic_id(client: WireClient, topic: str) -> UUID:
 def join(client: WireClient, version: int, group: str, member_id: str = "", **more: Any) -> Any:
     body = {
         "group_id": group,
-        "session_timeout": 10_000,
+        "session_timeout": 60_000,
         "rebalance_timeout": 60_000,
         "member_id": member_id,
         "protocol_type": "consumer",
@@ -433,7 +433,7 @@ def test_nobody_else_writes_into_the_offsets(
     refused = []
     producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": False})
     producer.produce("__consumer_offsets", b"x", b"x", on_delivery=lambda e, _: refused.append(e))
-    producer.flush(10)
+    producer.flush(90)
 
     assert [error.code() for error in refused] == [ErrorCode.invalid_topic_exception]
 
@@ -446,7 +446,7 @@ def test_stopping_answers_who_waits_in_a_rebalance(own_broker: BrokerProcess, gr
         assert asked.error_code == NONE
         body = {
             "group_id": group,
-            "session_timeout": 10_000,
+            "session_timeout": 60_000,
             "rebalance_timeout": 60_000,
             "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": b""}],
@@ -468,7 +468,7 @@ def test_a_connection_that_closes_in_a_rebalance_does_not_stop_it(
     with WireClient(broker.address) as gone:
         body = {
             "group_id": group,
-            "session_timeout": 10_000,
+            "session_timeout": 60_000,
             "rebalance_timeout": 60_000,
             "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": b""}],

@@ -66,6 +66,13 @@ def set_commitment(client: Any, status: str) -> dict[str, Any]:
 
 def test_a_stream_grows_with_its_traffic_and_shrinks_after_it(client: Any, stream: str) -> None:
     sent: list[bytes] = []
+    most = 0
+
+    def shard_count() -> int:
+        nonlocal most
+        count: int = summary_of(client, stream)["OpenShardCount"]
+        most = max(most, count)
+        return count
 
     def has_grown() -> bool:
         records = []
@@ -73,19 +80,11 @@ def test_a_stream_grows_with_its_traffic_and_shrinks_after_it(client: Any, strea
             sent.append(b"%d" % len(sent))
             records.append({"Data": sent[-1] + b" " * (256 << 10), "PartitionKey": f"{len(sent)}"})
         assert client.put_records(StreamName=stream, Records=records)["FailedRecordCount"] == 0
-        return summary_of(client, stream)["OpenShardCount"] > 4
+        return shard_count() > 4
 
-    wait_until(has_grown, what="more shards", timeout_seconds=60)
-    most = 0
-
-    def has_shrunk() -> bool:
-        nonlocal most
-        count = summary_of(client, stream)["OpenShardCount"]
-        most = max(most, count)
-        return bool(count <= most // 2 + 1 < most)
-
-    wait_until(has_shrunk, what="fewer shards", timeout_seconds=60)
-    assert 4 < most <= 12 and summary_of(client, stream)["OpenShardCount"] >= 4
+    wait_until(has_grown, what="more shards")
+    wait_until(lambda: shard_count() <= most // 2 + 1 < most, what="fewer shards")
+    assert 4 < most <= 12 and shard_count() >= 4
     wait_for_active(client, stream)
     assert sorted(each["Data"].strip() for each in read_stream(client, stream)) == sorted(sent)
 

@@ -21,7 +21,8 @@ FIRST = "shardId-000000000000"
 @pytest.fixture(scope="module")
 def gateway(broker: BrokerProcess) -> Iterator[KinesisServer]:
     client = ClientSettings.of({"bootstrap.servers": broker.address})
-    with KinesisServer(KinesisSettings(client=client, listen=Address("127.0.0.1", 0))) as server:
+    settings = KinesisSettings(client=client, listen=Address("127.0.0.1", 0), limits=False)
+    with KinesisServer(settings) as server:
         yield server
 
 

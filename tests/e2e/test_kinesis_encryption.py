@@ -164,15 +164,17 @@ def test_an_instance_with_an_old_view_writes_nothing_plain_once_the_stream_is_ac
         stale = kinesis_client(server.url)
         stale.put_record(StreamName=stream, Data=b"plain before", PartitionKey="k")
         frozen = server._app.service.store.tail
-        may_go_on = threading.Event()
+        is_held, may_go_on = threading.Event(), threading.Event()
         step = StreamTail._step
 
         def held(tail: StreamTail, *arguments: Any) -> None:
             if tail is frozen:
-                may_go_on.wait(60)
+                is_held.set()
+                may_go_on.wait(120)
             step(tail, *arguments)
 
         monkeypatch.setattr(StreamTail, "_step", held)
+        assert is_held.wait(90), "the step under way has ended"
         start(client, stream)
         assert frozen.streams[stream].data_key is None
         answers: list[dict[str, Any]] = []

@@ -219,7 +219,7 @@ def test_enhanced_monitoring_is_served_to_prometheus(
 
 def scraped(gateway: KinesisServer) -> str:
     url = urlsplit(gateway.metrics_url or "")
-    connection = http.client.HTTPConnection(url.netloc, timeout=30)
+    connection = http.client.HTTPConnection(url.netloc, timeout=90)
     connection.request("GET", url.path)
     text = connection.getresponse().read().decode()
     connection.close()

@@ -139,7 +139,7 @@ def test_a_policy_of_a_consumer(ada: Any, bob: Any, stream: str) -> None:
         found.extend(each["Data"] for each in event["Records"])
         return bool(found)
 
-    wait_until(has_record, what="a record", timeout_seconds=30)
+    wait_until(has_record, what="a record", timeout_seconds=90)
     events.close()
     assert found == [b"x"]
     assert refuses(lambda: bob.describe_stream_summary(StreamARN=arn))

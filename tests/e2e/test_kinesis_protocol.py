@@ -64,7 +64,7 @@ def stream(client: Any, name: str) -> str:
 def post(
     url: str, body: bytes, target: str = "ListStreams", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=90)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(
         "POST",
@@ -119,7 +119,7 @@ def test_a_bad_request_gets_the_services_error(
 
 
 def test_a_body_above_the_limit_is_refused_before_it_is_sent(gateway: KinesisServer) -> None:
-    connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=90)
     connection.putrequest("POST", "/")
     connection.putheader("Content-Length", str(MOST_BODY_BYTES + 1))
     connection.endheaders()
@@ -162,7 +162,11 @@ def test_keys(broker: BrokerProcess, tmp_path: Path) -> None:
                 return True
             return False
 
-        file.write_text("AKIDTWO secret-of-two\n")
+        # In one step: a file that is half written could be read.
+        changed = tmp_path / "changed-keys.txt"
+        changed.touch(mode=0o600)
+        changed.write_text("AKIDTWO secret-of-two\n")
+        changed.replace(file)
         wait_until(is_refused, what="the end of a key that was taken away")
         two = kinesis_client(server.url, key="AKIDTWO", secret="secret-of-two")
         assert "StreamNames" in two.list_streams()

@@ -5,7 +5,6 @@ The stream is encrypted meanwhile, and nothing is written in plain text after th
 
 import itertools
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from headrace.gateway.kinesis.server import KinesisServer
 from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.gateway.kinesis.store import stream_keeper
 from headrace.gateway.kinesis.store.stream_keeper import settle
-from headrace.gateway.kinesis.store.stream_store import VOUCH_SECONDS
 from headrace.gateway.kinesis.store.stream_tail import StreamTail
 from headrace.gateway.kinesis.stream.stream_state import StreamStatus
 from headrace.testing.readiness import wait_until
@@ -37,6 +35,14 @@ from testkit.process.kinesis_client import (
 from testkit.process.kinesis_process import KinesisProcess
 
 FIRST = "shardId-000000000000"
+NEVER_RESHARDS = """
+import threading
+from headrace.cli.main import main
+from headrace.gateway.kinesis.store import stream_keeper
+
+stream_keeper._reshard = lambda *_: threading.Event().wait()
+main()
+"""
 _numbers = itertools.count()
 
 
@@ -137,15 +143,17 @@ def test_an_instance_with_an_old_view_puts_into_the_child(
     create_stream(client, name)
     stale.put_record(StreamName=name, Data=b"before", PartitionKey="k")
     frozen = other._app.service.store.tail
-    may_go_on = threading.Event()
+    is_held, may_go_on = threading.Event(), threading.Event()
     step = StreamTail._step
 
     def held(tail: StreamTail, *arguments: Any) -> None:
         if tail is frozen:
-            may_go_on.wait(60)
+            is_held.set()
+            may_go_on.wait(120)
         step(tail, *arguments)
 
     monkeypatch.setattr(StreamTail, "_step", held)
+    assert is_held.wait(90), "the step under way has ended"
     client.split_shard(StreamName=name, ShardToSplit=FIRST, NewStartingHashKey=str(2**127))
     wait_for_active(client, name)
     assert frozen.streams[name].status == "ACTIVE" and len(frozen.streams[name].shards) == 1
@@ -169,6 +177,12 @@ def test_an_instance_with_an_old_view_puts_into_the_child(
     assert [each["Data"] for each in read_stream(stale, name)] == [b"before", b"after"]
 
 
+class SlowGateway(KinesisProcess):
+    """Begins reshards and finishes none, however late it is killed."""
+
+    PROGRAM = ("-c", NEVER_RESHARDS)
+
+
 def test_a_reshard_whose_instance_was_killed_is_finished_by_another(
     broker: BrokerProcess,
     pair: tuple[KinesisServer, KinesisServer],
@@ -176,18 +190,19 @@ def test_a_reshard_whose_instance_was_killed_is_finished_by_another(
     tmp_path: Path,
 ) -> None:
     survivor = kinesis_client(pair[0].url)
-    with KinesisProcess(tmp_path / "kinesis", broker.address, "--no-limits") as process:
+    with SlowGateway(tmp_path / "kinesis", broker.address, "--no-limits") as process:
         client = kinesis_client(process.url)
         create_stream(client, name)
         client.put_record(StreamName=name, Data=b"kept", PartitionKey="k")
         client.split_shard(StreamName=name, ShardToSplit=FIRST, NewStartingHashKey=str(2**127))
         process.kill()
 
-        assert status(survivor, name) == "UPDATING"
         wait_until(
-            lambda: status(survivor, name) == "ACTIVE",
+            lambda: (
+                status(survivor, name) == "ACTIVE"
+                and len(survivor.list_shards(StreamName=name)["Shards"]) == 3
+            ),
             what="the split, by the other instance",
-            timeout_seconds=60,
         )
         assert [each["Data"] for each in read_stream(survivor, name)] == [b"kept"]
 
@@ -218,14 +233,12 @@ def test_puts_into_a_closing_shard_do_not_hold_up_other_streams(
     threads = [threading.Thread(target=put, args=(at,)) for at in range(36)]
     for each in threads:
         each.start()
-    began = time.monotonic()
+    # If it waited for them, they would have failed by then: a put gives up after a while.
     client.put_record(StreamName=other, Data=b"x", PartitionKey="k")
-    took = time.monotonic() - began
     may_go_on.set()
     for each in threads:
         each.join()
 
-    assert took < VOUCH_SECONDS / 2
     assert len(answers) == len(threads)
 
 
@@ -278,7 +291,7 @@ def test_puts_and_reads_go_on_after_the_broker_was_killed(
         put.join(60)
 
         assert len(answers) == 1, "the put waits for the broker"
-        wait_until(lambda: status(client, name) == "ACTIVE", what="the stream", timeout_seconds=30)
+        wait_until(lambda: status(client, name) == "ACTIVE", what="the stream", timeout_seconds=90)
         assert [each["Data"] for each in read_stream(client, name)] == [b"before", b"meanwhile"]
     own_broker.stop()
 
@@ -289,10 +302,12 @@ def test_an_instance_that_deletes_late_leaves_a_new_stream_of_the_name_alone(
     client = kinesis_client(pair[0].url)
     create_stream(client, name)
     store = pair[1]._app.service.store
-    store.tail.refresh(10)
+    assert store.tail.refresh(90)
     late = store.streams[name].changed(status=StreamStatus.DELETING)
     client.delete_stream(StreamName=name)
-    wait_until(lambda: name not in client.list_streams()["StreamNames"], what="the deletion")
+    wait_until(
+        lambda: name not in client.list_streams(Limit=10_000)["StreamNames"], what="the deletion"
+    )
     create_stream(client, name)
     client.put_record(StreamName=name, Data=b"new", PartitionKey="k")
 

@@ -48,14 +48,15 @@ def stranded_leaders() -> Iterator[None]:
 
 
 def test_a_stranded_leader_confirms_no_view(store: StreamStore) -> None:
-    assert store.tail.refresh(20)
+    assert store.tail.refresh(90)
 
     with stranded_leaders():
-        confirmed_at = store.tail.confirmed_at
+        stranded_at = lease_clock()
         assert not store.tail.refresh(1)
-        assert store.tail.confirmed_at == confirmed_at
+        # A lease that was sent before may still come back.
+        assert store.tail.confirmed_at < stranded_at
 
-    assert store.tail.refresh(20)
+    assert store.tail.refresh(90)
 
 
 def test_the_view_is_followed_further_after_an_unexpected_error(
@@ -72,13 +73,14 @@ def test_the_view_is_followed_further_after_an_unexpected_error(
 
     monkeypatch.setattr(StreamTail, "_apply", broken)
 
-    assert store.tail.refresh(20) and failed.is_set()
+    assert store.tail.refresh(90) and failed.is_set()
 
 
 def test_leases_are_shared_and_written_on_demand(
     store: StreamStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = []
+    began = lease_clock()
     write = BatchWriter.write
     monkeypatch.setattr(
         BatchWriter,
@@ -87,8 +89,7 @@ def test_leases_are_shared_and_written_on_demand(
     )
     stream = new_stream("any", 1, 0)
     monkeypatch.setattr(store.tail, "streams", {"any": stream})
-    assert store.tail.refresh(20)
-    began = lease_clock()
+    assert store.tail.refresh(90)
 
     for _ in range(1000):
         store.vouched_shard(stream, 0, lease_clock())

@@ -152,6 +152,7 @@ def test_the_last_event_of_a_closed_shard_names_its_children(
 def test_a_second_subscription_is_refused_at_first_and_takes_over_later(
     client: Any, stream: str, consumer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(subscription, "TAKE_OVER_SECONDS", 600.0)
     first = subscribe(client, consumer)
     with pytest.raises(ClientError) as error:
         subscribe(client, consumer)
@@ -161,7 +162,7 @@ def test_a_second_subscription_is_refused_at_first_and_takes_over_later(
     second = subscribe(client, consumer)
     ended = threading.Thread(target=lambda: list(first))
     ended.start()
-    ended.join(30)
+    ended.join(90)
     assert not ended.is_alive(), "the first subscription ends"
     client.put_record(StreamName=stream, Data=b"x", PartitionKey="k")
     assert next(events_with_records(second))["Records"][0]["Data"] == b"x"
@@ -182,11 +183,11 @@ def test_a_client_that_goes_away_frees_its_subscription(
 ) -> None:
     events = subscribe(client, consumer)
     running = gateway._app._subscriptions
-    assert any(stream in name for name, _ in running._running)
+    assert any(stream in name for name, _ in list(running._running))
     events.close()
 
     wait_until(
         lambda: not any(stream in name for name, _ in list(running._running)),
         what="the end of the subscription",
-        timeout_seconds=30,
+        timeout_seconds=90,
     )

@@ -31,21 +31,21 @@ def create(pool: ConnectionPool, topic: str) -> ShardLog:
 def test_no_record_for_a_deleted_topic_comes_into_the_next_one_of_its_name(
     pool: ConnectionPool, topic: str, knows_leader: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(put_queue, "RETRY_SECONDS", 1.0)
     row = Row(b"k", b"v")
     old = create(pool, topic)
     writer = ShardWriter(pool.settings)
     writer.start()
     try:
         if knows_leader:
-            assert writer.put(old, [row])[0].result(20).base_offset == 0
+            assert writer.put(old, [row])[0].result(90).base_offset == 0
         assert Admin(pool).delete_topics([topic])[topic] is None
         new = create(pool, topic)
-        with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_ID"):
-            writer.put(old, [row])[0].result(20)
+        with monkeypatch.context() as patch, pytest.raises(BrokerError, match="UNKNOWN_TOPIC_ID"):
+            patch.setattr(put_queue, "RETRY_SECONDS", 1.0)
+            writer.put(old, [row])[0].result(90)
         end = list_offsets(pool, {new.partition: LATEST})[new.partition]
         assert isinstance(end, FoundOffset) and end.offset == 0, "no ghost"
-        assert writer.put(new, [row])[0].result(20).base_offset == 0
+        assert writer.put(new, [row])[0].result(90).base_offset == 0
     finally:
         writer.stop()
 
@@ -63,10 +63,10 @@ def test_batches_fit_into_the_topic_and_a_refusal_delays_nothing(
     try:
         first = writer.put(other, rows[:1])
         divided = writer.put(log, rows)
-        assert [each.result(20).place(at)[0] for at, each in enumerate(divided)] == [*range(10)]
+        assert [each.result(90).place(at)[0] for at, each in enumerate(divided)] == [*range(10)]
         with pytest.raises(BrokerError, match=r"max\.message\.bytes"):
-            writer.put(log, [Row(b"k", bytes(150_000))])[0].result(20)
+            writer.put(log, [Row(b"k", bytes(150_000))])[0].result(90)
         again = [writer.put(each, rows[:1])[0] for each in (log, other)]
-        assert [each.result(20).base_offset for each in (*first, *again)] == [0, 10, 1]
+        assert [each.result(90).base_offset for each in (*first, *again)] == [0, 10, 1]
     finally:
         writer.stop()
