@@ -273,7 +273,7 @@ def test_a_promotion_says_what_is_not_here(clusters: tuple[Cluster, Cluster], to
 
     with east.pool() as source, west.pool() as target:
         missing = Promotion(target, source).run([topic])
-        with pytest.raises(InvalidArgument, match="no mirror"):
+        with pytest.raises(InvalidArgument, match="no mirror is among them"):
             Promotion(target, source).run([topic])
 
     assert missing == [Missing(PartitionName(topic, 0), 1, 3)]

@@ -18,15 +18,16 @@ from headrace.broker.error_mapping import cluster_code
 from headrace.broker.logger_config import alter_logger_levels
 from headrace.cluster.config_command import CheckValues, ConfigAlteration
 from headrace.cluster.controller import Controller
-from headrace.cluster.rejection import Rejection
+from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.resource_config import ResourceKind
 from headrace.model.broker_config import ignored_keys
 from headrace.model.client_metrics_config import check_client_metrics
 from headrace.model.config import ConfigValue
 from headrace.model.config_code import ConfigOperation, ConfigResourceType
+from headrace.model.error import ConfigError
 from headrace.model.group_config import check_group_config
 from headrace.model.ids import BrokerId
-from headrace.model.mirror_link_config import check_mirror_link
+from headrace.model.mirror_link_config import check_mirror_link, check_password_given
 from headrace.model.topic_config import MIRROR_KEYS
 from headrace.wire.error_code import ErrorCode
 
@@ -197,6 +198,12 @@ def _alter(
 ) -> Rejection | None:
     """Change a resource in the cluster's state, in the controller's thread."""
     validate_only = edit.validate_only
+    if target.kind is ConfigResourceType.MIRROR_LINK:
+        known = controller.state.resource_configs.get((ResourceKind.MIRROR_LINK, target.name))
+        try:
+            check_password_given({} if known is None else known.configs, edit.values().keys())
+        except ConfigError as error:
+            return Rejection(ClusterError.INVALID_CONFIG, str(error))
     if target.kind in RESOURCE_KINDS:
         return controller.alter_resource_configs(
             RESOURCE_KINDS[target.kind],

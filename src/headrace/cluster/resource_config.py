@@ -33,13 +33,14 @@ _TABLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceConfig:
-    """The keys that were set, as the texts that were written. Without any there is no entity."""
+    """The keys that were set, as the texts that were written. Without any there is no entity. Its
+    text leaves them out: a link has a password."""
 
     KIND: ClassVar[str] = "resource_configs"
 
     kind: ResourceKind
     name: str
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def key(self) -> tuple[str, ...]:
         return (self.kind.value, self.name)

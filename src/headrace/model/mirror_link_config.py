@@ -4,7 +4,7 @@ Names are those of Kafka's clients. Certificates are PEM texts, not files: a lin
 every broker.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from headrace.model.config import ConfigKey, ConfigTable, ConfigType, ConfigValue
 from headrace.model.error import ConfigError
@@ -75,6 +75,9 @@ def check_mirror_link(values: Mapping[str, ConfigValue]) -> None:
     Raises:
         ConfigError: a link that cannot work.
     """
+    if not values:
+        # The link goes.
+        return
     source_addresses(values.get(BOOTSTRAP_SERVERS))
     if str(values.get(SECURITY_PROTOCOL, "")).startswith("SASL") and not (
         values.get(SASL_USERNAME) and values.get(SASL_PASSWORD)
@@ -82,6 +85,21 @@ def check_mirror_link(values: Mapping[str, ConfigValue]) -> None:
         raise ConfigError(
             f"{SECURITY_PROTOCOL} asks for a login: write {SASL_USERNAME} and {SASL_PASSWORD}"
         )
+
+
+_TO_WHOM = (BOOTSTRAP_SERVERS, SECURITY_PROTOCOL, SASL_MECHANISM, CERTIFICATES, IDENTIFICATION)
+
+
+def check_password_given(before: Mapping[str, str], changed: Collection[str]) -> None:
+    """Check that the one who changes to whom brokers show a link's password knows the password.
+
+    Raises:
+        ConfigError: the password would be sent to a server that the one who set it did not name.
+    """
+    if SASL_PASSWORD in before and SASL_PASSWORD not in changed:
+        named = [key for key in _TO_WHOM if key in changed]
+        if named:
+            raise ConfigError(f"{named[0]} changes only together with {SASL_PASSWORD}")
 
 
 def source_addresses(servers: ConfigValue) -> list[tuple[str, int]]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from headrace.model.config import ConfigKey, ConfigTable, ConfigType, ConfigValue
 from headrace.model.error import ConfigError
@@ -468,6 +469,14 @@ class LogConfig:
                 f"min.compaction.lag.ms ({config.min_compaction_lag_ms}) cannot be above "
                 f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
             )
+        if config.headrace_mirror_topic_id:
+            try:
+                UUID(config.headrace_mirror_topic_id)
+            except ValueError:
+                raise ConfigError(
+                    f"headrace.mirror.topic.id is {config.headrace_mirror_topic_id!r}: write a "
+                    "UUID, with hyphens"
+                ) from None
         for throttled in (
             *config.leader_replication_throttled_replicas,
             *config.follower_replication_throttled_replicas,

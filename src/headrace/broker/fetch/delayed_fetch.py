@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from headrace.broker.network.poller import Scheduler
-from headrace.broker.replica.partition import Partition, Waiter
+from headrace.broker.replica.partition import Partition
+from headrace.broker.replica.waiter import Waiter
 
 
 class GrowthSource(Protocol):

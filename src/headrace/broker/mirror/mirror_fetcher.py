@@ -15,7 +15,7 @@ from headrace.broker.replica.replica_host import ReplicaHost
 from headrace.broker.replica.replication_throttle import ReplicationThrottle
 from headrace.model.error import HeadraceError, NotLeader, UnexpectedAppendOffset
 from headrace.model.ids import BrokerId
-from headrace.wire.error_code import ErrorCode
+from headrace.wire.error_code import ErrorCode, error_name
 from headrace.wire.fetch_request import FetchPartition, FetchRequest
 from headrace.wire.fetch_response import FetchPartitionResult
 
@@ -107,7 +107,7 @@ class MirrorFetcher(ReplicaFetcher):
             log.info(
                 "mirror_refused",
                 partition=str(follower.name),
-                reason=ErrorCode(result.error_code).name,
+                reason=error_name(result.error_code),
             )
             self._resting[key] = self._loop.time() + _REFUSED_REST_SECONDS
             self._owner.lost()

@@ -19,7 +19,7 @@ from headrace.broker.replica.log_start_queue import LogStartQueue
 from headrace.broker.replica.partition import Partition
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.model.error import CorruptBatch, HeadraceError
+from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicId
 from headrace.records.batch import HEADER_BYTES, Batch, iter_batches, view_of
 from headrace.wire.primitive import INT32
@@ -116,15 +116,34 @@ class MirrorFollower(Follower):
         self.leader, self.leader_epoch = leader, leader_epoch
 
     def skip_to(self, source_start: int) -> None:
-        """Go on where the source starts now (rule 4)."""
+        """Go on where the source starts now (rule 4).
+
+        Transactions that are open here ended in what is gone, below the new log start: they are
+        aborted, or readers of committed records would wait for ever.
+
+        Raises:
+            MirrorStopped: there are more of them than offsets in the gap.
+            NotLeader, StorageError: a marker could not be appended.
+        """
+        end = self.log.log_end_offset
+        self._expected = None
+        if source_start <= end:
+            return
         log.error(
             "mirror_has_gap",
             partition=str(self.name),
-            deleted_from=self.log.log_end_offset,
+            deleted_from=end,
             deleted_to=source_start,
             reason="the source deleted these records before they were copied",
         )
-        self._expected = None
+        opened = [each for each in self.log.producer_entries() if each.in_transaction]
+        if len(opened) > source_start - end:
+            raise MirrorStopped(
+                f"{len(opened)} transactions are open in {self.name}, and their ends were deleted "
+                "at the source"
+            )
+        for entry in opened:
+            self.partition.abort_mirrored(entry.producer_id, entry.epoch)
         self._resume_at = source_start
 
     def append(self, records: Bytes, high_watermark: int, leader_start: int) -> int:
@@ -136,20 +155,17 @@ class MirrorFollower(Follower):
         """
         self.source_end = high_watermark
         view = self._compared(view_of(records), leader_start)
-        epoch, end = self.partition.leader_epoch, 0
-        for batch in iter_batches(view):
-            if batch.last_offset >= high_watermark:
-                raise CorruptBatch(
-                    f"the source sent offset {batch.last_offset} of {self.name}, and says that it "
-                    f"ends at {high_watermark}"
-                )
-            self._source_epoch, end = batch.leader_epoch, batch.end
-            self.newest_ms = max(self.newest_ms, batch.max_timestamp)
-            INT32.pack_into(view, batch.position + _EPOCH_AT, epoch)
+        own_epoch, last, newest_ms = self.partition.leader_epoch, None, self.newest_ms
+        for last in iter_batches(view):
+            newest_ms = max(newest_ms, last.max_timestamp)
+            INT32.pack_into(view, last.position + _EPOCH_AT, own_epoch)
         size = 0
-        if end:
-            size = self.partition.append_mirrored(view[:end]).size_bytes
+        if last is not None:
+            size = self.partition.append_mirrored(view[: last.end]).size_bytes
             self._resume_at = 0
+            self._source_epoch, self.newest_ms = last.leader_epoch, newest_ms
+            # A leader reads its high watermark before the records.
+            self.source_end = max(high_watermark, last.last_offset + 1)
         start = min(leader_start, self.log.high_watermark)
         if start > self.log.log_start_offset:
             self._log_starts.request(self.log, start)
@@ -165,7 +181,7 @@ class MirrorFollower(Follower):
             return view[:0]
         found = BatchIdentity.of(first)
         if found == expected:
-            self._expected = None
+            self._expected, self._source_epoch = None, first.leader_epoch
             return view[first.end :]
         gone = first.base_offset > expected.base_offset and (
             self.log.config.compacted or source_start > expected.base_offset
@@ -183,5 +199,5 @@ class MirrorFollower(Follower):
         for batch in iter_batches(view):
             if batch.last_offset >= end:
                 break
-            position = batch.end
+            position, self._source_epoch = batch.end, batch.leader_epoch
         return view[position:]

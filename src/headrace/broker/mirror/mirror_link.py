@@ -13,7 +13,7 @@ import structlog
 
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.mirror.mirror_fetcher import MirrorFetcher
-from headrace.broker.mirror.mirror_follower import MirrorFollower, last_batch
+from headrace.broker.mirror.mirror_follower import MirrorFollower, MirrorStopped, last_batch
 from headrace.broker.mirror.source_cluster import SourceCluster, SourceTopic
 from headrace.broker.peer.connection import PeerLost
 from headrace.broker.replica.log_start_queue import LogStartQueue
@@ -22,7 +22,6 @@ from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.replica_host import ReplicaHost
 from headrace.broker.replica.replication_throttle import ReplicationThrottle
 from headrace.model.clock import Clock
-from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 
 log = structlog.get_logger(__name__)
@@ -97,6 +96,7 @@ class MirrorLink:
     # -- what fetchers report
 
     def lost(self) -> None:
+        self._source.leader_was_wrong()
         self._changed.set()
 
     def stop(self, follower: MirrorFollower, reason: str) -> None:
@@ -119,10 +119,11 @@ class MirrorLink:
 
     async def _look_up(self, follower: MirrorFollower) -> None:
         """Decide what a fetch out of range means: the source deleted, or lost, records."""
-        with suppress(PeerLost):
-            topic = self._topic_at_source(follower.partition)
-            found = await self._source.offsets(follower.leader, topic, follower.name.partition)
-            end = follower.log.log_end_offset
+        end, topic = follower.log.log_end_offset, self._topic_at_source(follower.partition)
+        try:
+            found = await self._source.offsets(
+                follower.leader, follower.leader_epoch, topic, follower.name.partition
+            )
             if self._followers.get(follower.name) is not follower:
                 return
             if found.end < end:
@@ -132,7 +133,11 @@ class MirrorLink:
                     f"{end}: the source has lost them",
                 )
             elif found.start > follower.next_offset:
-                follower.skip_to(max(found.start, end))
+                follower.skip_to(found.start)
+        except MirrorStopped as error:
+            self.stop(follower, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it was, the next fetch asks again
+            self._say(str(follower.name), f"its offsets are not known: {error!r}")
 
     # -- leaders
 
@@ -170,14 +175,20 @@ class MirrorLink:
             name = self._topic_at_source(partition)
             topic = topics.get(name)
             if not isinstance(topic, SourceTopic):
-                self._say(name, "it is not there" if topic is None else topic.name)
+                self._say(name, topic or "it is not there")
                 complete = False
                 continue
             self._said.pop(name, None)
-            complete &= await self._place(partition, topic)
+            try:
+                complete &= await self._place(partition, topic)
+            except Exception as error:  # noqa: BLE001 - of this partition alone
+                self._say(str(partition.name), repr(error))
+                complete = False
         return complete
 
     async def _place(self, partition: Partition, topic: SourceTopic) -> bool:
+        if self._wanted.get(partition.name) is not partition:
+            return True
         expected = partition.log.config.headrace_mirror_topic_id
         if expected and UUID(expected) != topic.topic_id:
             self._stop(
@@ -190,18 +201,20 @@ class MirrorLink:
         if at is None or at.leader < 0:
             return False
         known = self._followers.get(partition.name)
+        if known is not None and known.topic_id != topic.topic_id:
+            self._leave(partition.name)
+            known = None
         if known is not None:
+            if at.leader_epoch < known.leader_epoch:
+                # The broker that was asked does not know of the last election yet.
+                return False
             if (known.leader, known.leader_epoch) != at:
                 self._remove(known)
                 known.move(at.leader, LeaderEpoch(at.leader_epoch))
                 self._add(known)
             return True
         loop = asyncio.get_running_loop()
-        try:
-            last = await loop.run_in_executor(self._host.log_threads, last_batch, partition.log)
-        except HeadraceError as error:
-            self._say(str(partition.name), str(error))
-            return False
+        last = await loop.run_in_executor(self._host.log_threads, last_batch, partition.log)
         if self._wanted.get(partition.name) is not partition:
             return True
         follower = MirrorFollower(

@@ -24,6 +24,7 @@ log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 0.25
 _STOPPED = "stopped"
+_FENCED_AT_ONCE = 5
 
 
 class MirrorLinks:
@@ -35,6 +36,7 @@ class MirrorLinks:
         self._topics = topics
         self._configured: dict[str, Mapping[str, str]] = {}
         self._links: dict[str, tuple[Mapping[str, str], MirrorLink]] = {}
+        self._fenced: set[Partition] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._seen: tuple[int, int] | None = None
         self._changes = 0
@@ -48,7 +50,7 @@ class MirrorLinks:
     def changed(self) -> None:
         """Look again, soon: a topic's configuration has changed."""
         self._changes += 1
-        if self._configured and self._task is None:
+        if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def followers(self) -> Iterator[tuple[str, MirrorFollower]]:
@@ -79,15 +81,17 @@ class MirrorLinks:
         while True:
             now = self._topics.version, self._changes
             if now != self._seen:
-                self._seen = now
                 try:
                     self._reconcile()
                 except Exception as error:
                     log.error("mirror_links_failed", exc_info=error)
+                else:
+                    self._seen = now
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _reconcile(self) -> None:
         wanted: dict[str, list[Partition]] = {}
+        stopped: list[Partition] = []
         for topic in self._topics:
             for partition in topic.partitions:
                 if partition is None or not partition.log.config.headrace_mirror_link:
@@ -96,7 +100,7 @@ class MirrorLinks:
                 if config.copies:
                     wanted.setdefault(config.headrace_mirror_link, []).append(partition)
                 elif config.headrace_mirror_state == _STOPPED:
-                    self._fence(partition)
+                    stopped.append(partition)
         for name, (configs, _) in list(self._links.items()):
             if name not in wanted or self._configured.get(name) != configs:
                 self._end(name)
@@ -104,6 +108,7 @@ class MirrorLinks:
             link = self._link(name)
             if link is not None:
                 link.set_partitions(partitions)
+        self._fence_some(stopped)
 
     def _link(self, name: str) -> MirrorLink | None:
         known = self._links.get(name)
@@ -129,12 +134,26 @@ class MirrorLinks:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
+    def _fence_some(self, stopped: list[Partition]) -> None:
+        """Fence a few partitions now, and the others when the loop comes here again."""
+        fenced = 0
+        for partition in stopped:
+            if partition in self._fenced:
+                continue
+            if fenced == _FENCED_AT_ONCE:
+                self._changes += 1
+                break
+            fenced += 1
+            self._fence(partition)
+        self._fenced.intersection_update(stopped)
+
     def _fence(self, partition: Partition) -> None:
         try:
-            count = put_up_fence(partition)
+            complete = put_up_fence(partition)
         except HeadraceError as error:
-            log.warning("mirror_not_fenced", partition=str(partition.name), reason=str(error))
-            self._changes += 1
+            log.debug("mirror_not_fenced", partition=str(partition.name), reason=str(error))
+            complete = False
+        if complete:
+            self._fenced.add(partition)
         else:
-            if count:
-                log.info("mirror_fenced", partition=str(partition.name), producers=count)
+            self._changes += 1

@@ -26,7 +26,7 @@ from headrace.model.mirror_link_config import (
     source_addresses,
 )
 from headrace.wire.api import ApiKey
-from headrace.wire.error_code import ErrorCode
+from headrace.wire.error_code import error_name
 
 NEWEST_FETCH = 17
 # Topic ids in fetches (KIP-516): Kafka 3.1 and later.
@@ -150,7 +150,7 @@ class SourceCluster:
                 return min(NEWEST_FETCH, int(api.max_version))
         raise PeerLost("the source does not know topic ids: Kafka 3.1 or later is needed")
 
-    async def topics(self, names: Iterable[str]) -> dict[str, SourceTopic | ErrorCode]:
+    async def topics(self, names: Iterable[str]) -> dict[str, SourceTopic | str]:
         """Return the topics of these names, or why they are not there.
 
         Raises:
@@ -163,12 +163,12 @@ class SourceCluster:
         }
         answer = await self._ask(ApiKey.METADATA, _METADATA_VERSION, body)
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
-        found: dict[str, SourceTopic | ErrorCode] = {}
+        found: dict[str, SourceTopic | str] = {}
         for topic in answer.topics:
             if topic.name is None:
                 continue
             found[topic.name] = (
-                ErrorCode(topic.error_code)
+                error_name(topic.error_code)
                 if topic.error_code
                 else SourceTopic(
                     topic.topic_id,
@@ -182,19 +182,27 @@ class SourceCluster:
             )
         return found
 
-    async def offsets(self, leader: BrokerId, topic: str, partition: int) -> OffsetRange:
-        """Return where a partition starts and ends.
+    async def offsets(
+        self, leader: BrokerId, leader_epoch: int, topic: str, partition: int
+    ) -> OffsetRange:
+        """Return where a partition starts and ends, by its leader of this epoch.
 
         Raises:
             PeerLost: its leader does not answer.
         """
         connection = await self.connect(leader)
         try:
-            start = await _list_offset(connection, topic, partition, _EARLIEST)
-            end = await _list_offset(connection, topic, partition, _LATEST)
+            at = SourcePartition(leader, leader_epoch)
+            start = await _list_offset(connection, at, topic, partition, _EARLIEST)
+            end = await _list_offset(connection, at, topic, partition, _LATEST)
         finally:
             connection.close()
         return OffsetRange(start, end)
+
+    def leader_was_wrong(self) -> None:
+        """Ask another broker next: the one that was asked may not know of a change."""
+        if self._connection is not None and not self._asking.locked():
+            self._connection.close()
 
     def close(self) -> None:
         if self._connection is not None:
@@ -237,7 +245,9 @@ class SourceCluster:
         return connection
 
 
-async def _list_offset(connection: PeerConnection, topic: str, partition: int, time: int) -> int:
+async def _list_offset(
+    connection: PeerConnection, at: SourcePartition, topic: str, partition: int, time: int
+) -> int:
     body = {
         "replica_id": -1,
         "isolation_level": 0,
@@ -245,7 +255,11 @@ async def _list_offset(connection: PeerConnection, topic: str, partition: int, t
             {
                 "name": topic,
                 "partitions": [
-                    {"partition_index": partition, "current_leader_epoch": -1, "timestamp": time}
+                    {
+                        "partition_index": partition,
+                        "current_leader_epoch": at.leader_epoch,
+                        "timestamp": time,
+                    }
                 ],
             }
         ],
@@ -255,5 +269,5 @@ async def _list_offset(connection: PeerConnection, topic: str, partition: int, t
     )
     [found] = answer.topics[0].partitions
     if found.error_code:
-        raise PeerLost(f"no offsets of {topic}-{partition}: {ErrorCode(found.error_code).name}")
+        raise PeerLost(f"no offsets of {topic}-{partition}: {error_name(found.error_code)}")
     return int(found.offset)

@@ -258,13 +258,14 @@ class ReplicaFetcher:
             return
         self._session_id = response.session_id
         self._session_epoch = self._session_epoch + 1 if response.session_id else 0
-        if not response.session_id:
-            self._begin_session()
         size = 0
         for topic in response.topics:
             for result in topic.partitions:
                 if topic.topic_id is not None:
                     size += self._copy((topic.topic_id, result.partition), result)
+        if not response.session_id:
+            # No session is to be had: name everything each time.
+            self._begin_session()
         if size:
             self._host.metrics.replicated_bytes += size
 

@@ -16,7 +16,7 @@ Rule 6: what waits for the disk runs in a thread (`log_truncations`, `log_start_
 import structlog
 
 from headrace.broker.replica.log_start_queue import LogStartQueue
-from headrace.broker.replica.partition import RECHECK, Waiter
+from headrace.broker.replica.waiter import RECHECK, Waiter
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.error import LogClosed

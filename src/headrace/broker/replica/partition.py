@@ -14,11 +14,12 @@ lead.
 
 from collections import deque
 from collections.abc import Container
-from typing import Protocol, cast
+from typing import cast
 
 from headrace.broker.metric import TopicTraffic
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.replica.claimed_epoch import epoch_error
+from headrace.broker.replica.waiter import RECHECK, Waiter
 from headrace.cluster.topic import PartitionRecord
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.appended import Appended
@@ -40,20 +41,7 @@ from headrace.replication.partition_state import PartitionState
 from headrace.wire.error_code import ErrorCode
 
 ALONE = BrokerId(0)
-RECHECK = 2**62
-"""As a size that a partition grew by: more than any fetch waits for, so that each reads again."""
-
 _TAIL_BYTES = 8 * 1024
-
-
-class Waiter(Protocol):
-    """A request that waits for a partition to grow."""
-
-    def grew(self, size_bytes: int) -> None:
-        """Count about so many more readable bytes; `RECHECK` when that is unknown."""
-
-    def finish(self) -> None:
-        """Answer now, with whatever there is."""
 
 
 class Partition:
@@ -236,11 +224,10 @@ class Partition:
         commit: bool,
         coordinator_epoch: int,
         transaction_version: int = 0,
-        ends_mirror: bool = False,
     ) -> Appended:
-        """End a producer's transaction here; in a mirror topic only when it stops being one."""
+        """End a producer's transaction here. No coordinator has one in a mirror topic."""
         self._check_leading()
-        if self.log.config.headrace_mirror_link and not ends_mirror:
+        if self.log.config.headrace_mirror_link:
             raise InvalidProducerEpoch(f"{self.name.topic} is a mirror, without own transactions")
         appended = self.log.append_marker(
             producer_id,
@@ -249,6 +236,18 @@ class Partition:
             commit=commit,
             coordinator_epoch=coordinator_epoch,
             transaction_version=transaction_version,
+        )
+        self.tail = None
+        self._grew(appended)
+        return appended
+
+    def abort_mirrored(self, producer_id: int, producer_epoch: int) -> Appended:
+        """End the transaction of a source's producer in a mirror topic, and forget what is known of
+        its other epochs."""
+        self._check_leading()
+        epoch = self.leader_epoch
+        appended = self.log.append_marker(
+            producer_id, producer_epoch, epoch, commit=False, coordinator_epoch=0, checked=False
         )
         self.tail = None
         self._grew(appended)

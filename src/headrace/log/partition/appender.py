@@ -115,8 +115,12 @@ class Appender:
         commit: bool,
         coordinator_epoch: int,
         transaction_version: int = 0,
+        checked: bool = True,
     ) -> Appended:
         """End a producer's transaction in this partition with a COMMIT or an ABORT marker.
+
+        Args:
+            checked: False for a marker that no coordinator sent, whatever epoch it has.
 
         Raises:
             InvalidProducerEpoch, CoordinatorFenced: from a coordinator that is behind.
@@ -130,12 +134,13 @@ class Appender:
             timestamp_ms=log.storage.clock.wall_ms(),
         )
         with log.lock:
-            log.producers.check_marker(
-                producer_id,
-                producer_epoch,
-                coordinator_epoch,
-                transaction_version=transaction_version,
-            )
+            if checked:
+                log.producers.check_marker(
+                    producer_id,
+                    producer_epoch,
+                    coordinator_epoch,
+                    transaction_version=transaction_version,
+                )
             return self._append_stamped([Batch(marker)], leader_epoch, None)
 
     def append_as_follower(self, records: Bytes) -> Appended:

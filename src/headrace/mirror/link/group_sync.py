@@ -1,7 +1,8 @@
 """Commits the offsets of a source's groups at the target, as they are: offsets are identical there.
 
-A group that has members at the target has moved there, and is left alone. No offset is committed
-above what is copied: a consumer that moves would find nothing there, and begin again at an end.
+A group that has members at the target has moved there, and is left alone. Offsets only grow: one
+that is higher at the target was committed by a member there. None is committed above what is
+copied: a consumer that moves would find nothing there, and begin again at an end.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ def offsets_to_commit(
     ends: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
     """Return what to commit: offsets of the source's group, but not above what is copied, where the
-    target has others.
+    target has lower ones.
 
     >>> one = TopicPartition("clicks", 0)
     >>> offsets_to_commit({one: 9}, {one: 3}, {one: 7})
@@ -38,7 +39,9 @@ def offsets_to_commit(
         if partition in ends
     }
     return {
-        partition: offset for partition, offset in wanted.items() if ours.get(partition) != offset
+        partition: offset
+        for partition, offset in wanted.items()
+        if ours.get(partition, -1) < offset
     }
 
 

@@ -17,11 +17,12 @@ from headrace.client.settings import ClientSettings
 from headrace.mirror.config.flow_settings import FlowSettings
 from headrace.mirror.link.group_sync import GroupSync
 from headrace.mirror.link.link_config import link_configs
-from headrace.mirror.link.mirror_topic import LINK, SOURCE_TOPIC, SOURCE_TOPIC_ID
-from headrace.mirror.process.topic_plan import CopiedTopic, TopicPlan
+from headrace.mirror.link.mirror_topic import COPIED, LINK, SOURCE_TOPIC, SOURCE_TOPIC_ID, STATE
+from headrace.mirror.process.topic_plan import CopiedTopic
 from headrace.mirror.process.topic_sync import TopicSync
 from headrace.model.config_code import ConfigOperation, ConfigResourceType
 from headrace.model.error import HeadraceError
+from headrace.model.mirror_link_config import MIRROR_LINK_CONFIG
 from headrace.wire.error_code import ErrorCode
 
 _log = structlog.get_logger(__name__)
@@ -45,6 +46,7 @@ class LinkFlow:
         self._target = target
         self._flows = flows
         self._foreign: set[str] = set()
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
 
     @property
     def name(self) -> str:
@@ -52,20 +54,30 @@ class LinkFlow:
 
     def run(self, stop: Event) -> None:
         """Keep the flow in step until `stop`, whatever is away meanwhile."""
-        pause = _FIRST_PAUSE_SECONDS
         while not stop.is_set():
             try:
                 with ConnectionPool(self._source) as source, ConnectionPool(self._target) as target:
                     self._write_link(target)
                     self._keep(source, target, stop)
             except HeadraceError as error:
-                _log.warning("mirror_flow_waiting", flow=self.name, error=str(error), seconds=pause)
-                stop.wait(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                _log.warning(
+                    "mirror_flow_waiting",
+                    flow=self.name,
+                    error=str(error),
+                    seconds=self._pause_seconds,
+                )
+            except Exception as error:  # noqa: BLE001 - else the process goes on as if it ran
+                _log.error("mirror_flow_failed", flow=self.name, exc_info=error)
+            else:
+                return
+            stop.wait(self._pause_seconds)
+            self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
 
     def _write_link(self, target: ConnectionPool) -> None:
         configs = link_configs(self._source)
         changes = [ConfigChange(ConfigOperation.SET, key, text) for key, text in configs.items()]
+        gone = (key.name for key in MIRROR_LINK_CONFIG if key.name not in configs)
+        changes += [ConfigChange(ConfigOperation.DELETE, name) for name in gone]
         outcome = Admin(target).alter_configs(
             ConfigResourceType.MIRROR_LINK, {self.settings.source: changes}
         )
@@ -80,9 +92,16 @@ class LinkFlow:
         raise error
 
     def _keep(self, source: ConnectionPool, target: ConnectionPool, stop: Event) -> None:
-        topics = TopicSync(self.settings, source, target, self._flows, self._mirror_configs)
+        topics = TopicSync(
+            self.settings,
+            source,
+            target,
+            self._flows,
+            self._mirror_configs,
+            lambda names: self._mirrors(target, names),
+        )
         groups = GroupSync(self.settings, source, target)
-        plan = self._mirrors(topics.refresh(), target)
+        plan = topics.refresh()
         _log.info("mirror_flow_started", flow=self.name, topics=len(plan.topics))
         due = dict.fromkeys(("refresh.topics", "sync.topic.configs", "sync.group.offsets"), 0.0)
         due["refresh.topics"] = time.monotonic() + (self.settings.seconds("refresh.topics") or 0)
@@ -93,11 +112,16 @@ class LinkFlow:
                     continue
                 due[task] = time.monotonic() + seconds
                 if task == "refresh.topics":
-                    plan = self._mirrors(topics.refresh(), target)
-                elif task == "sync.topic.configs":
+                    plan = topics.refresh()
+                    continue
+                # Topics may have been promoted since.
+                names = [each.remote_name for each in plan.topics]
+                plan = plan.only(self._mirrors(target, names))
+                if task == "sync.topic.configs":
                     topics.sync_configs(plan)
                 else:
                     groups.sync({each.name: each.remote_name for each in plan.topics})
+            self._pause_seconds = _FIRST_PAUSE_SECONDS
             stop.wait(_TICK_SECONDS)
 
     def _mirror_configs(self, topic: CopiedTopic) -> dict[str, str]:
@@ -108,24 +132,25 @@ class LinkFlow:
             configs[SOURCE_TOPIC_ID] = str(topic.topic_id)
         return configs
 
-    def _mirrors(self, plan: TopicPlan, target: ConnectionPool) -> TopicPlan:
-        """Return the part of a plan whose topics at the target are mirrors of this flow's source:
+    def _mirrors(self, target: ConnectionPool, names: Sequence[str]) -> set[str]:
+        """Return those of the target's topics that are mirrors of this flow's source, and copied:
         another topic of the same name, or one that was promoted, is left as it is."""
-        names = [each.remote_name for each in plan.topics]
+        mirrors: set[str] = set()
         described = Admin(target).describe_configs(ConfigResourceType.TOPIC, names) if names else {}
-        mirrors = set()
         for name, entries in described.items():
             if isinstance(entries, BrokerError):
-                raise entries
-            if any(e.name == LINK and e.value == self.settings.source for e in entries):
+                self._refuse(name, str(entries))
+                continue
+            values = {each.name: each.value for each in entries}
+            if values.get(LINK) != self.settings.source:
+                self._refuse(name, "it is no mirror, or was promoted")
+            elif values.get(STATE) == COPIED:
                 mirrors.add(name)
-            elif name not in self._foreign:
-                self._foreign.add(name)
-                _log.error(
-                    "mirror_topic_refused",
-                    flow=self.name,
-                    topic=name,
-                    error="the target has a topic of this name that is no mirror, or was promoted",
-                )
         self._foreign -= mirrors
-        return plan.only(mirrors)
+        return mirrors
+
+    def _refuse(self, topic: str, reason: str) -> None:
+        """Say once that a topic of the target is not touched."""
+        if topic not in self._foreign:
+            self._foreign.add(topic)
+            _log.error("mirror_topic_refused", flow=self.name, topic=topic, error=reason)

@@ -14,11 +14,19 @@ from typing import Any
 from headrace.client.admin.admin import Admin, ConfigChange, ConfigEntry
 from headrace.client.error import BrokerError, ClientError, error_of
 from headrace.client.network.connection import BrokerConnection
-from headrace.client.network.leader_call import by_topic, call_leaders, walk
+from headrace.client.network.leader_call import by_topic, split_by_leader, walk
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.network.retry import Retry
 from headrace.client.read.offset_lookup import LATEST, FoundOffset, list_offsets
-from headrace.mirror.link.mirror_topic import LINK, SOURCE_TOPIC, SOURCE_TOPIC_ID, STATE
+from headrace.mirror.link.mirror_topic import (
+    FENCE_ID,
+    LINK,
+    PAUSED,
+    SOURCE_TOPIC,
+    SOURCE_TOPIC_ID,
+    STATE,
+    STOPPED,
+)
 from headrace.model.config_code import ConfigOperation, ConfigResourceType
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
@@ -28,6 +36,7 @@ LOWEST_ID = "headrace.producer.id.lowest"
 _FENCE_SECONDS = 60.0
 _STANDING_SECONDS = 1.0
 _ALL_BROKERS = ""
+_LARGEST_LOWEST_ID = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +71,50 @@ class Promotion:
         self._target = target
         self._source = source
         self._say = say
+        self._stopped_before: set[str] = set()
 
     def run(self, topics: Sequence[str]) -> list[Missing]:
         """Promote topics; return what was not copied before.
 
         Raises:
-            InvalidArgument: one of them is no mirror.
+            InvalidArgument: none of them is a mirror.
             ClientError: it could not be done. Nothing is written to by clients that was not
                 promoted; run it again.
         """
         names = self._source_names(topics)
-        partitions = self._partitions(topics)
-        self._alter(topics, [ConfigChange(ConfigOperation.SET, STATE, "paused")])
-        ends = self._settled_ends(partitions)
-        self._alter(topics, [ConfigChange(ConfigOperation.SET, STATE, "stopped")])
-        self._say(f"copying has stopped: {', '.join(topics)}")
-        largest = self._wait_for_fence(partitions)
-        missing = self._missing(ends, names)
-        self._raise_ids(largest + 1)
+        mirrors = list(names)
+        partitions = self._partitions(mirrors)
+        missing = self._pause(mirrors, partitions, names)
+        self._alter(mirrors, [ConfigChange(ConfigOperation.SET, STATE, STOPPED)])
+        self._say(f"copying has stopped: {', '.join(mirrors)}")
+        self._raise_ids(self._wait_for_fence(partitions) + 1)
         keys = (STATE, SOURCE_TOPIC, SOURCE_TOPIC_ID, LINK)
-        self._alter(topics, [ConfigChange(ConfigOperation.DELETE, key) for key in keys])
+        self._alter(mirrors, [ConfigChange(ConfigOperation.DELETE, key) for key in keys])
         self._say("clients may write to them now")
         return missing
+
+    def _pause(
+        self,
+        mirrors: Sequence[str],
+        partitions: Sequence[TopicPartition],
+        names: Mapping[str, str],
+    ) -> list[Missing]:
+        """Pause copying, and return what is not here. What a run before has fenced stays so."""
+        stopped = {each for each in mirrors if each in self._stopped_before}
+        if stopped:
+            self._say(
+                f"an earlier run has stopped {', '.join(sorted(stopped))}: the markers of its "
+                "fence count as copied"
+            )
+        running = [each for each in mirrors if each not in stopped]
+        if running:
+            self._alter(running, [ConfigChange(ConfigOperation.SET, STATE, PAUSED)])
+        return self._missing(self._settled_ends(partitions), names)
 
     # -- what is promoted
 
     def _source_names(self, topics: Sequence[str]) -> dict[str, str]:
-        """Return what the mirrors are called at the source."""
+        """Return the mirrors among the topics, with what they are called at the source."""
         names: dict[str, str] = {}
         described = Admin(self._target).describe_configs(ConfigResourceType.TOPIC, topics)
         for topic, entries in described.items():
@@ -96,8 +122,13 @@ class Promotion:
                 raise entries
             found = _values(entries)
             if not found.get(LINK):
-                raise InvalidArgument(f"{topic} is no mirror: there is nothing to promote")
+                self._say(f"{topic} is no mirror, or was promoted before")
+                continue
             names[topic] = found.get(SOURCE_TOPIC) or topic
+            if found.get(STATE) == STOPPED:
+                self._stopped_before.add(topic)
+        if not names:
+            raise InvalidArgument(f"{', '.join(topics)}: no mirror is among them")
         return names
 
     def _partitions(self, topics: Sequence[str]) -> list[TopicPartition]:
@@ -118,68 +149,43 @@ class Promotion:
         """Return the largest producer id of the source, when all of them are fenced."""
         retry = Retry(self._target.settings, _FENCE_SECONDS)
         while True:
-            producers = self._producers(partitions)
-            reason = next(filter(None, map(_unfenced, producers.items())), None)
-            reason = reason or self._unreplicated(partitions)
-            if reason is None:
-                ids = [each.producer_id for found in producers.values() for each in found]
-                return max(ids, default=-1)
+            try:
+                found = self._fences(partitions)
+            except ClientError as error:
+                found = str(error)
+            if not isinstance(found, str):
+                return found
             if not retry.pause():
-                raise PromotionFailed(f"{reason}; run the command again")
+                raise PromotionFailed(f"{found}; run the command again")
 
-    def _producers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Any]:
-        def call(
-            connection: BrokerConnection, led: Mapping[TopicPartition, None]
-        ) -> dict[TopicPartition, Any]:
-            topics = [
-                {"name": topic, "partition_indexes": list(indexes)}
-                for topic, indexes in by_topic(led).items()
-            ]
-            answer = connection.call(ApiKey.DESCRIBE_PRODUCERS, {"topics": topics})
-            return {
-                partition: error_of(each.error_code, each.error_message) or each.active_producers
-                for partition, each in walk(answer.topics)
-            }
+    def _fences(self, partitions: Sequence[TopicPartition]) -> int | str:
+        """Return the largest producer id of the source; or why the fence is not complete.
 
-        return _sound(call_leaders(self._target, dict.fromkeys(partitions), call))
-
-    def _unreplicated(self, partitions: Sequence[TopicPartition]) -> str | None:
-        """Return which partition's fence is not with all replicas that are in sync."""
+        All questions go to one leader in one leader epoch. It answers the last one only if it has
+        led since before the first, so that no other leader has a log without the fence.
+        """
         metadata = self._target.metadata({each.topic for each in partitions})
-        epochs = {
-            each: metadata.topics[each.topic].partitions[each.partition].leader_epoch
-            for each in partitions
-        }
-
-        def call(
-            connection: BrokerConnection, led: Mapping[TopicPartition, int]
-        ) -> dict[TopicPartition, Any]:
-            topics = [
-                {
-                    "topic": topic,
-                    "partitions": [
-                        {"partition": index, "leader_epoch": led[TopicPartition(topic, index)]}
-                        for index in indexes
-                    ],
-                }
-                for topic, indexes in by_topic(led).items()
-            ]
-            answer = connection.call(
-                ApiKey.OFFSET_FOR_LEADER_EPOCH, {"replica_id": -1, "topics": topics}
-            )
-            return {
-                TopicPartition(topic.topic, each.partition): error_of(each.error_code)
-                or each.end_offset
-                for topic in answer.topics
-                for each in topic.partitions
+        missing, by_leader = split_by_leader(metadata, partitions)
+        for error in missing.values():
+            return str(error)
+        largest = -1
+        for leader, led in by_leader.items():
+            connection = self._target.node(leader)
+            epochs = {
+                each: metadata.topics[each.topic].partitions[each.partition].leader_epoch
+                for each in led
             }
-
-        log_ends = _sound(call_leaders(self._target, epochs, call))
-        ends = _sound(list_offsets(self._target, dict.fromkeys(partitions, LATEST)))
-        for partition in partitions:
-            if ends[partition].offset < log_ends[partition]:
-                return f"the replicas of {partition} are not in step yet"
-        return None
+            producers = _producers(connection, led)
+            log_ends, ends = _log_ends(connection, epochs), _ends(connection, epochs)
+            for each in led:
+                reason = _unfenced(each, producers[each])
+                if reason is not None:
+                    return reason
+                if ends[each] < log_ends[each]:
+                    return f"the replicas of {each} are not in step yet"
+                ids = [one.producer_id for one in producers[each] if one.producer_id != FENCE_ID]
+                largest = max(largest, *ids, -1)
+        return largest
 
     # -- what is not here
 
@@ -219,6 +225,7 @@ class Promotion:
         entries = admin.describe_configs(ConfigResourceType.BROKER, [broker])[broker]
         if isinstance(entries, BrokerError):
             raise entries
+        lowest = min(lowest, _LARGEST_LOWEST_ID)
         if lowest <= int(_values(entries).get(LOWEST_ID) or 0):
             return
         change = ConfigChange(ConfigOperation.SET, LOWEST_ID, str(lowest))
@@ -228,10 +235,84 @@ class Promotion:
             raise error
 
 
-def _unfenced(found: tuple[TopicPartition, Any]) -> str | None:
-    partition, producers = found
+def _producers(
+    connection: BrokerConnection, led: Sequence[TopicPartition]
+) -> dict[TopicPartition, Any]:
+    topics = [
+        {"name": topic, "partition_indexes": list(indexes)}
+        for topic, indexes in by_topic(led).items()
+    ]
+    answer = connection.call(ApiKey.DESCRIBE_PRODUCERS, {"topics": topics})
+    return _sound(
+        {
+            partition: error_of(each.error_code, each.error_message) or each.active_producers
+            for partition, each in walk(answer.topics)
+        }
+    )
+
+
+def _log_ends(
+    connection: BrokerConnection, epochs: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return where the logs of a leader end, if it leads in these epochs."""
+    topics = [
+        {
+            "topic": topic,
+            "partitions": [
+                {
+                    "partition": index,
+                    "current_leader_epoch": epochs[TopicPartition(topic, index)],
+                    "leader_epoch": epochs[TopicPartition(topic, index)],
+                }
+                for index in indexes
+            ],
+        }
+        for topic, indexes in by_topic(epochs).items()
+    ]
+    answer = connection.call(ApiKey.OFFSET_FOR_LEADER_EPOCH, {"replica_id": -1, "topics": topics})
+    return _sound(
+        {
+            TopicPartition(topic.topic, each.partition): error_of(each.error_code)
+            or each.end_offset
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+    )
+
+
+def _ends(
+    connection: BrokerConnection, epochs: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return up to where all replicas in sync have the logs of a leader of these epochs."""
+    topics = [
+        {
+            "name": topic,
+            "partitions": [
+                {
+                    "partition_index": index,
+                    "current_leader_epoch": epochs[TopicPartition(topic, index)],
+                    "timestamp": LATEST,
+                }
+                for index in indexes
+            ],
+        }
+        for topic, indexes in by_topic(epochs).items()
+    ]
+    body = {"replica_id": -1, "isolation_level": 0, "topics": topics}
+    answer = connection.call(ApiKey.LIST_OFFSETS, body)
+    return _sound(
+        {
+            partition: error_of(each.error_code) or each.offset
+            for partition, each in walk(answer.topics)
+        }
+    )
+
+
+def _unfenced(partition: TopicPartition, producers: Sequence[Any]) -> str | None:
+    if all(each.producer_id != FENCE_ID for each in producers):
+        return f"the leader of {partition} has not put up its fence yet"
     for each in producers:
-        if each.last_sequence >= 0 or each.current_txn_start_offset >= 0:
+        if each.last_sequence >= 0 or each.current_txn_start_offset >= 0 or each.producer_epoch:
             return f"producer {each.producer_id} of the source is not fenced in {partition} yet"
     return None
 

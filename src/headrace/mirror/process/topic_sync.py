@@ -1,6 +1,6 @@
 """Creates and grows the copies of topics at the target, and keeps their configurations alike."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -26,6 +26,7 @@ class TopicSync:
 
     Args:
         own_configs: what a copy is created with beside the source's configuration.
+        may_change: returns those of the target's topics that are this flow's to grow and fill.
 
     Attributes:
         created: the topics that the last `refresh` created at the target.
@@ -38,12 +39,14 @@ class TopicSync:
         target: ConnectionPool,
         flows: Sequence[FlowSettings] = (),
         own_configs: Callable[[CopiedTopic], Mapping[str, str]] = lambda topic: {},
+        may_change: Callable[[Sequence[str]], Collection[str]] = lambda names: names,
     ) -> None:
         self._flow = flow
         self._flows = flows
         self._source = source
         self._target = target
         self._own_configs = own_configs
+        self._may_change = may_change
         self._loops: tuple[str, ...] = ()
         self.created: set[str] = set()
 
@@ -60,8 +63,11 @@ class TopicSync:
                 _log.error("mirror_loop", flow=self._flow.name, topics=list(plan.loops))
         self.created = set()
         target = self._target.metadata([each.remote_name for each in plan.topics])
-        refused = self._create(plan.missing(target)) | self._grow(plan.grown(target))
-        return plan.only({each.remote_name for each in plan.topics} - refused)
+        refused = self._create(plan.missing(target))
+        owned = self._may_change([each.remote_name for each in plan.topics])
+        grown = {name: total for name, total in plan.grown(target).items() if name in owned}
+        refused |= self._grow(grown)
+        return plan.only(set(owned) - refused)
 
     def sync_configs(self, plan: TopicPlan) -> None:
         """Give the copies the configurations that their topics have at the source by now."""

@@ -12,11 +12,10 @@ from headrace.broker.mirror.mirror_follower import (
     MirrorStopped,
     last_batch,
 )
-from headrace.broker.mirror.producer_fence import put_up_fence
+from headrace.broker.mirror.producer_fence import FENCE_ID, put_up_fence
 from headrace.broker.replica.partition import Partition
 from headrace.log.log_directory import LogDirectory
 from headrace.model.error import (
-    CorruptBatch,
     InvalidProducerEpoch,
     NotLeader,
     ReadOnlyTopic,
@@ -93,13 +92,24 @@ def test_the_log_start_follows_the_source_as_far_as_records_are_here() -> None:
     assert starts.asked == [6, 7]
 
 
-def test_a_batch_that_reaches_past_the_sources_end_is_not_believed() -> None:
+def test_a_batch_behind_the_high_watermark_of_its_answer_is_taken() -> None:
+    """Apache Kafka notes its high watermark before it reads the records."""
     partition = mirrored()
     follower, _ = follow(partition)
 
-    with pytest.raises(CorruptBatch, match="says that it ends at 30"):
-        follower.append(fetched(batch(2**40, b"a")), 30, 0)
-    assert partition.log.log_end_offset == 0
+    follower.append(fetched(batch(0, b"a", b"b")), 1, 0)
+
+    assert (partition.log.log_end_offset, follower.source_end) == (2, 2)
+
+
+def test_what_was_not_appended_leaves_no_trace() -> None:
+    follower, _ = follow(mirrored())
+    follower.append(fetched(batch(0, b"a")), 1, 0)
+    before = follower.last_epoch, follower.newest_ms
+
+    with pytest.raises(UnexpectedAppendOffset):
+        follower.append(fetched(batch(0, b"x", epoch=9, timestamp_ms=2**41)), 9, 0)
+    assert (follower.last_epoch, follower.newest_ms) == before
 
 
 class TestComparison:
@@ -205,29 +215,81 @@ def test_a_promoted_topic_takes_nothing_of_its_source() -> None:
     assert partition.log.log_end_offset == 1
 
 
-def test_a_fence_ends_transactions_and_forgets_sequences() -> None:
-    """Without it the producer here, whose id is another's at the source, would be a duplicate."""
+FIRST: dict[str, Any] = {"producer_id": 5, "producer_epoch": 0, "sequence": 0}
+SECOND: dict[str, Any] = {"producer_id": 6, "producer_epoch": 9, "sequence": 0}
+
+
+def fenced() -> Partition:
+    """A mirror with a batch of one producer and an open transaction of another, fenced."""
     partition = mirrored()
     follower, _ = follow(partition)
-    first = {"producer_id": 5, "producer_epoch": 0, "sequence": 0}
-    follower.append(
-        fetched(
-            batch(0, b"theirs", **first),
-            batch(1, b"open", producer_id=6, producer_epoch=2, sequence=0, transactional=True),
-        ),
-        2,
-        0,
-    )
+    both = fetched(batch(0, b"theirs", **FIRST), batch(1, b"open", transactional=True, **SECOND))
+    follower.append(both, 2, 0)
     assert partition.log.last_stable_offset == 1
+    assert put_up_fence(partition)
+    return partition
 
-    assert (put_up_fence(partition), put_up_fence(partition)) == (2, 0)
-    assert partition.log.last_stable_offset == partition.log.log_end_offset == 4
+
+def test_a_fence_ends_transactions_and_stays_as_it_is() -> None:
+    partition = fenced()
+    end = partition.log.log_end_offset
+
+    assert partition.log.last_stable_offset == end
+    assert put_up_fence(partition)
+    assert partition.log.log_end_offset == end
+
+
+@pytest.mark.parametrize("first", [FIRST, {**SECOND, "producer_epoch": 0}, SECOND])
+def test_behind_a_fence_every_producer_begins_at_its_first_sequence(first: dict[str, Any]) -> None:
+    """Without it a producer here, whose id is another's at the source, would be a duplicate, or
+    too old."""
+    partition = fenced()
     partition.log.config = LogConfig()
-    ours = partition.append(
-        memoryview(sample_batch(b"ours", producer_id=5, producer_epoch=1, sequence=0))
-    )
+
+    ours = partition.append(memoryview(sample_batch(b"ours", **first)))
 
     assert not ours.duplicate
-    assert partition.log.log_end_offset == 5
-    with pytest.raises(InvalidProducerEpoch):
-        partition.append(memoryview(sample_batch(b"ours", **first)))
+    assert partition.append_marker(
+        first["producer_id"], first["producer_epoch"], commit=True, coordinator_epoch=0
+    )
+
+
+def test_a_fence_is_a_sign_also_where_nothing_is_fenced() -> None:
+    partition = mirrored()
+
+    assert put_up_fence(partition)
+    assert [each.producer_id for each in partition.log.producer_entries()] == [FENCE_ID]
+
+
+def test_many_producers_are_fenced_in_several_turns() -> None:
+    partition = mirrored()
+    follower, _ = follow(partition)
+    for number in range(450):
+        one = batch(number, b"x", producer_id=number, producer_epoch=1, sequence=0)
+        follower.append(fetched(one), number + 1, 0)
+
+    assert [put_up_fence(partition) for _ in range(4)] == [False, False, True, True]
+
+
+def test_a_transaction_that_ended_in_a_gap_is_aborted() -> None:
+    """Its marker was deleted at the source, and readers of committed records would wait for it."""
+    partition = mirrored()
+    follower, _ = follow(partition)
+    follower.append(fetched(batch(0, b"open", transactional=True, **SECOND)), 1, 0)
+
+    follower.skip_to(50)
+    follower.append(fetched(batch(50, b"b")), 51, 50)
+
+    assert partition.log.last_stable_offset == 51
+
+
+def test_a_gap_too_small_for_its_markers_stops_it() -> None:
+    partition = mirrored()
+    follower, _ = follow(partition)
+    for number in range(3):
+        opened = {"producer_id": number, "producer_epoch": 0, "sequence": 0}
+        one = batch(number, b"open", transactional=True, **opened)
+        follower.append(fetched(one), number + 1, 0)
+
+    with pytest.raises(MirrorStopped, match="3 transactions are open"):
+        follower.skip_to(5)
