@@ -25,7 +25,9 @@ from headrace.mirror.link.link_config import link_configs
 from headrace.mirror.link.promotion import Missing, Promotion
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition as PartitionName
+from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.testing.readiness import wait_until
+from headrace.wire.error_code import ErrorCode
 from testkit.fault.yarn_flow import secure_broker
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.process.broker_process import BrokerProcess
@@ -324,3 +326,51 @@ def test_a_source_with_tls_and_a_login(
     assert not isinstance(entries, BrokerError)
     assert {each.name: each.value for each in entries}["sasl.password"] is None
     assert "apple" not in west.broker.log
+
+
+def test_a_source_without_fetch_sessions(
+    clusters: tuple[Cluster, Cluster], topic: str, tmp_path: Path
+) -> None:
+    """As one has it whose sessions are all taken: every fetch names everything."""
+    _, west = clusters
+    none = {**QUICK_SETTINGS, "max.incremental.fetch.session.cache.slots": "0"}
+    with BrokerProcess(tmp_path, none) as broker:
+        source = Cluster(broker)
+        source.create(topic)
+        source.produce(topic, ["a", "b"])
+        server = ConfigChange(ConfigOperation.SET, "bootstrap.servers", broker.address)
+        with west.admin() as admin:
+            links = {"sessionless": [server]}
+            assert set(admin.alter_configs(ConfigResourceType.MIRROR_LINK, links).values()) == {
+                None
+            }
+        west.create(topic, headrace_mirror_link="sessionless")
+
+        wait_until(lambda: west.range(topic)[1] == 2, what="a copy")
+        with west.admin() as admin:
+            gone = {"sessionless": [ConfigChange(ConfigOperation.DELETE, "bootstrap.servers")]}
+            assert set(admin.alter_configs(ConfigResourceType.MIRROR_LINK, gone).values()) == {None}
+        wait_until(lambda: "mirror_link_missing" in west.broker.log, what="the link's end")
+        source.produce(topic, ["c"])
+    assert [value for _, value in west.records(topic)] == ["a", "b"]
+
+
+def test_a_password_is_not_sent_to_another_server(clusters: tuple[Cluster, Cluster]) -> None:
+    _, west = clusters
+
+    def alter(**configs: str) -> ErrorCode:
+        changes = [
+            ConfigChange(ConfigOperation.SET, key.replace("_", "."), value)
+            for key, value in configs.items()
+        ]
+        with west.admin() as admin:
+            [error] = admin.alter_configs(
+                ConfigResourceType.MIRROR_LINK, {"hidden": changes}
+            ).values()
+        return ErrorCode.none if error is None else error.code
+
+    login = {"sasl_username": "anna", "sasl_password": "apple"}
+    protocol = {"security_protocol": "SASL_PLAINTEXT"}
+    assert alter(bootstrap_servers="a:1", **protocol, **login) is ErrorCode.none
+    assert alter(bootstrap_servers="b:1") is ErrorCode.invalid_config
+    assert alter(bootstrap_servers="b:1", **login) is ErrorCode.none
