@@ -25,7 +25,7 @@ PAY = {"who": "ada"}
 SCHEMA = {"type": "record", "name": "Pay", "fields": [{"name": "who", "type": "string"}]}
 
 
-RIGHTS = {"writer": ["write:*"], "reader": ["read:*"], "nobody": []}
+RIGHTS = {"writer": ["write:*"], "reader": ["read:*"], "guest": []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def test_values_are_decoded_with_the_consoles_login(
     assert client.get("schemas").status == 200
 
 
-@pytest.mark.parametrize(("name", "password"), [("nobody", None), ("reader", "wrong-one")])
+@pytest.mark.parametrize(("name", "password"), [("guest", None), ("reader", "wrong-one")])
 def test_without_the_right_or_the_password_values_stay_bytes(
     registry: Registry, topic: str, start_console: Any, name: str, password: str | None
 ) -> None:

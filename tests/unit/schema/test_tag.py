@@ -145,7 +145,7 @@ def test_the_import_of_tags_is_added_to_protobuf() -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "path"),
     [
-        (SchemaType.AVRO, AVRO, "shop.Person.nobody"),
+        (SchemaType.AVRO, AVRO, "shop.Person.none"),
         (SchemaType.AVRO, '"string"', "a.b"),
         (SchemaType.JSON, JSON, "object.homes.object.street"),
         (SchemaType.JSON, "true", "object"),

@@ -97,7 +97,7 @@ def _plan(
     schemas: list[StoredSchema] = []
     planned = [_planned(view, resource, wish, create=create) for wish, create in changes]
     check_together([new for new, _ in planned])
-    for wish, (new, changes) in zip(wishes, planned, strict=True):
+    for wish, (new, own) in zip(wishes, planned, strict=True):
         info = {name: new[name] for name in ("subject", "associationType", "lifecycle", "frozen")}
         if wish.schema is not None:
             plan = registration.register(view, _candidate(view, request, wish))
@@ -106,7 +106,7 @@ def _plan(
             info["schema"] = schema.entity()
             records += versions
         infos.append(info)
-        records += changes
+        records += own
     answer = {
         "resourceName": resource.name,
         "resourceNamespace": resource.namespace,
