@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from testkit.peer.peer import PeerMissing
+from testkit.peer.python_peer import find_packages
 from testkit.process.child_process import ChildProcess
 
 
@@ -23,9 +23,7 @@ class AsyncKinesisConsumer(ChildProcess):
 
     def __init__(self, folder: Path, program: Path, *arguments: str) -> None:
         super().__init__(folder, "consumed")
-        self._packages = Path(sys.prefix) / "async-kinesis"
-        if not (self._packages / "installed.lock").is_file():
-            raise PeerMissing("async-kinesis is not installed: run tools/setup-peers")
+        self._packages = find_packages("async-kinesis")
         self._command = [sys.executable, str(program), *arguments]
 
     def start(self) -> None:

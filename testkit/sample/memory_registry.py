@@ -1,10 +1,12 @@
 """A schema registry without a topic: what a write plans is applied to its state at once."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from headrace.gateway.access.rights import Rights
+from headrace.gateway.registry.batch import write_parts
 from headrace.gateway.registry.checker import SchemaChecker
 from headrace.gateway.registry.error import RegistryError
 from headrace.gateway.registry.operation.table import Route, find_routes
@@ -26,6 +28,9 @@ class MemoryRegistry:
 
     def write(self, route: Route, request: Request) -> tuple[Any, int]:
         """Make a write; return its answer and the offset of its last record."""
+        if route.split is not None:
+            single = replace(route, split=None)
+            return write_parts(route.split(request), lambda part: self.write(single, part))
         plan = route.serve(self.view.for_request(), request)
         for each in plan.records:
             value = None if each.value is None else write_json(each.value)

@@ -81,6 +81,32 @@ def test_a_schema_is_registered_found_and_in_the_topic(
     assert value["deleted"] is False
 
 
+def test_tags_and_batches_over_http(registry: RegistryServer) -> None:
+    schema = json.dumps(
+        {"type": "record", "name": "Tagged", "fields": [{"name": "x", "type": "int"}]}
+    )
+    assert register(registry.url, "tagged", schema)[0] == 200
+    entity = {"entityPath": "Tagged.x", "entityType": "sr_field"}
+    body = {"tagsToAdd": [{"schemaEntity": entity, "tags": ["PII"]}]}
+    status, answer = call(registry.url, "POST", "/subjects/tagged/versions/latest/tags", body)
+    assert (status, answer["version"]) == (200, 2)
+    path = f"/schemas/ids/{answer['id']}"
+    for query in ("findTags=OTHER&findTags=PII", "findTags=*"):
+        found = call(registry.url, "GET", f"{path}?{query}")[1]
+        assert found["schemaTags"] == [{"schemaEntity": entity, "tags": ["PII"]}]
+    assert call(registry.url, "GET", f"{path}?findTags=OTHER")[1]["schemaTags"] == []
+
+    resource = {"resourceName": "tagged", "resourceNamespace": "lkc", "resourceId": "t"}
+    good, bad = (
+        {**resource, "associations": [{"opType": "CREATE", "subject": subject}]}
+        for subject in ("tagged", "nothing")
+    )
+    status, answer = call(registry.url, "POST", "/associations:batch", {"requests": [good, bad]})
+    assert status == 200
+    assert [list(each) for each in answer["results"]] == [["result"], ["error"]]
+    assert len(call(registry.url, "GET", "/associations/subjects/tagged")[1]) == 1
+
+
 def test_a_slash_in_a_name_and_a_context_in_the_path(registry: RegistryServer) -> None:
     assert register(registry.url, "a%2Fb")[0] == 200
     assert "a/b" in call(registry.url, "GET", "/subjects")[1]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from headrace.schema.error import InvalidSchema
 from headrace.schema.schema import Reference, SchemaText, SchemaType
+from headrace.schema.tag import Entity, TagChange
 
 
 class ParsedSchema(ABC):
@@ -50,6 +51,18 @@ class ParsedSchema(ABC):
     @abstractmethod
     def normalized(self) -> str:
         """Return the text stored with `normalize=true`: differences without meaning are gone."""
+
+    @abstractmethod
+    def tags(self) -> dict[Entity, tuple[str, ...]]:
+        """Return which records and fields have tags."""
+
+    @abstractmethod
+    def with_tags(self, change: TagChange) -> str:
+        """Return the canonical text with tags added and removed.
+
+        Raises:
+            InvalidSchema: the schema has no such record or field.
+        """
 
     def formatted(self, form: str) -> str:
         """Return the text in the form that `?format=` names; an empty form is the canonical text.

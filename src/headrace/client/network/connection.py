@@ -13,7 +13,7 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kio.index import load_response_schema
@@ -37,6 +37,7 @@ from headrace.wire.upgrade import upgrade
 
 _SHORTEST_WAIT_SECONDS: Final = 1.0
 _SLOWEST_BYTES_PER_SECOND: Final = 65_536
+_COPIED_BYTES: Final = 128 << 10
 """A large response may take longer than request.timeout.ms if it arrives at least this fast."""
 
 Body: TypeAlias = Mapping[str, Any] | ProduceRequest | FetchRequest
@@ -244,7 +245,7 @@ class BrokerConnection:
         pending = PendingRequest(api, version, self._correlation_id, time.monotonic() + timeout)
         try:
             self._socket.settimeout(timeout)
-            for part in parts:
+            for part in _joined(parts):
                 self._socket.sendall(part)
         except BaseException as error:
             self._broken(error)
@@ -291,6 +292,14 @@ class BrokerConnection:
             raise ConnectionLost(
                 f"the connection to {self.address} was lost: {_reason(error)}"
             ) from error
+
+
+def _joined(parts: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
+    """Return the parts of a request, those of a small one as a whole: a system call for each costs
+    more than to copy them."""
+    if len(parts) > 1 and sum(map(len, parts)) <= _COPIED_BYTES:
+        return [b"".join(parts)]
+    return parts
 
 
 def _upgraded(pending: PendingRequest, body: Any) -> Any:

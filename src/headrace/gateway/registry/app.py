@@ -63,8 +63,11 @@ _CHECK_THREADS: Final = 8
 _WRITE_THREADS: Final = 16
 _CHUNK_BYTES: Final = 512 << 10
 _MOST_PARAMETERS: Final = 100
-_REPEATED: Final = ("key", "value", "associationType")
+_REPEATED: Final = ("key", "value", "associationType", "findTags")
 """Parameters of the query that come several times; the others count once."""
+
+_PARSING: Final = frozenset({"format", "findTags"})
+"""Parameters that make a look-up parse a schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,7 @@ class RegistryApp:
         workers = self._reads
         if route.writes:
             workers = self._writes
-        elif route.parses or "format" in request.query:
+        elif route.parses or not _PARSING.isdisjoint(request.query):
             workers = self._checks
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(workers, self._serve, route, request, content_type)

@@ -29,6 +29,7 @@ from headrace.schema.incompatibility import Incompatibility
 from headrace.schema.parse import parse
 from headrace.schema.parsed import ParsedSchema
 from headrace.schema.schema import Reference, SchemaText, SchemaType
+from headrace.schema.tag import Entity, TagChange
 
 T = TypeVar("T")
 
@@ -159,6 +160,30 @@ class SchemaChecker:
         try:
             with self._shared.gate.enter():
                 return parsed.formatted(form)
+        except InvalidSchema as error:
+            raise invalid_schema(_shown(error)) from error
+
+    def with_tags(self, parsed: ParsedSchema, change: TagChange) -> str:
+        """Return the text of a schema with tags changed.
+
+        Raises:
+            RegistryError: 42201, it does not have what is to be tagged.
+        """
+        try:
+            with self._shared.gate.enter():
+                return parsed.with_tags(change)
+        except (InvalidSchema, RecursionError) as error:
+            raise invalid_schema(_shown(error)) from error
+
+    def tags(self, parsed: ParsedSchema) -> dict[Entity, tuple[str, ...]]:
+        """Return what is tagged in a schema.
+
+        Raises:
+            RegistryError: 42201, too much is.
+        """
+        try:
+            with self._shared.gate.enter():
+                return parsed.tags()
         except InvalidSchema as error:
             raise invalid_schema(_shown(error)) from error
 

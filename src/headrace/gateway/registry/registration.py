@@ -8,7 +8,7 @@ again.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -41,10 +41,12 @@ from headrace.gateway.registry.state.setting import (
 )
 from headrace.gateway.registry.state.stored_schema import Json, StoredSchema
 from headrace.gateway.registry.state.subject_name import DEFAULT_CONTEXT, SubjectName
+from headrace.gateway.registry.tag_request import NO_TAGS, TagRequest
 from headrace.gateway.registry.view import Plan, RegistryView
 from headrace.schema.compatibility import CompatibilityLevel
 from headrace.schema.incompatibility import Incompatibility
 from headrace.schema.schema import Reference, SchemaType
+from headrace.schema.tag import TagChange
 
 MOST_ID: Final = 2**31 - 1
 MOST_ID_STEP: Final = 1_000_000
@@ -55,6 +57,7 @@ MOST_CONTEXT_BYTES: Final = 128
 """One record keeps the names of all contexts whose schemas were deleted for good."""
 
 _MOST_MESSAGES: Final = 100
+_VERSION: Final = "confluent:version"
 _SHOWN_LETTERS: Final = 4096
 
 
@@ -64,6 +67,7 @@ class Candidate:
 
     Attributes:
         version, id: what an import gives it; 0 and -1 otherwise.
+        tags: what is to be changed in it before it is registered.
     """
 
     subject: str
@@ -75,6 +79,7 @@ class Candidate:
     version: int = 0
     id: int = -1
     normalize: bool = False
+    tags: TagRequest = NO_TAGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,8 @@ def register(view: RegistryView, candidate: Candidate) -> Plan:
         raise invalid_subject(candidate.subject)
     prepared = _prepare(view, candidate)
     known = find(view, candidate, prepared)
+    if candidate.tags and known != view.read(lambda state: state.latest(candidate.subject)):
+        known = None  # the latest version is to have the tags
     if known is not None and (
         candidate.id < 0 or (candidate.id == known.id and candidate.version in (0, known.version))
     ):
@@ -115,14 +122,15 @@ def _plan(state: RegistryState, candidate: Candidate, prepared: _Prepared) -> Pl
     last = max(
         (each.version for each in state.versions(candidate.subject, deleted=True)), default=0
     )
+    version = candidate.version or last + 1
     draft = StoredSchema(
         candidate.subject,
-        candidate.version or last + 1,
+        version,
         candidate.id,
         candidate.type,
         prepared.text,
         prepared.references,
-        prepared.metadata,
+        _numbered_metadata(candidate, prepared.metadata, version),
         prepared.rule_set,
     )
     if candidate.id >= 0:
@@ -156,6 +164,17 @@ def _plan(state: RegistryState, candidate: Candidate, prepared: _Prepared) -> Pl
         _check_new_context(state, name, contexts)
         records.append(context_record(name.context))
     return Plan(schema, [*records, schema_record(schema)])
+
+
+def _numbered_metadata(candidate: Candidate, metadata: Json | None, version: int) -> Json | None:
+    """Return metadata with the number of the version, if it has one or tags were changed.
+
+    So a schema that differs in tags only from that of another subject has an id of its own.
+    """
+    has_number = _property(metadata, _VERSION) is not None
+    if candidate.id >= 0 or not (has_number or candidate.tags):
+        return metadata
+    return merged_metadata(metadata, {"properties": {_VERSION: str(version)}})
 
 
 def _check_new_context(state: RegistryState, name: SubjectName, contexts: Sequence[str]) -> None:
@@ -254,12 +273,25 @@ def _prepare(view: RegistryView, candidate: Candidate) -> _Prepared:
         schema_text(candidate.type, candidate.text, references, metadata), resolved
     )
     parsed = view.checker.parse(source)
+    if candidate.tags:
+        tagged = view.checker.with_tags(parsed, _tag_change(view, candidate, previous))
+        source = SchemaSource(schema_text(candidate.type, tagged, references, metadata), resolved)
+        parsed = view.checker.parse(source)
     normalized = candidate.normalize or bool(config.get("normalize"))
     if normalized:
         text, references = view.checker.normalized(parsed), parsed.normalized_references
     else:
         text = parsed.canonical
     return _Prepared(source, text, references, metadata, rule_set, normalized)
+
+
+def _tag_change(
+    view: RegistryView, candidate: Candidate, previous: StoredSchema | None
+) -> TagChange:
+    change = candidate.tags.change
+    if not candidate.tags.propagate or previous is None or previous.type is not candidate.type:
+        return change
+    return replace(change, keep=view.checker.tags(view.parsed(previous)))
 
 
 def _pinned(state: RegistryState, candidate: Candidate) -> tuple[Reference, ...]:
@@ -312,9 +344,21 @@ def find(
 
 
 def _same_extras(schema: StoredSchema, candidate: Candidate, prepared: _Prepared) -> bool:
-    return (
-        candidate.metadata is None or schema.metadata in (candidate.metadata, prepared.metadata)
-    ) and (candidate.rule_set is None or schema.rule_set in (candidate.rule_set, prepared.rule_set))
+    own = _without_number(schema.metadata)
+    wanted = (_without_number(candidate.metadata), _without_number(prepared.metadata))
+    return (candidate.metadata is None or own in wanted) and (
+        candidate.rule_set is None or schema.rule_set in (candidate.rule_set, prepared.rule_set)
+    )
+
+
+def _without_number(metadata: Json | None) -> Json | None:
+    """Return metadata without the number of its version, which the registry gives."""
+    if _property(metadata, _VERSION) is None:
+        return metadata
+    properties = {**(metadata or {})["properties"]}
+    del properties[_VERSION]
+    others = {name: each for name, each in (metadata or {}).items() if name != "properties"}
+    return {**others, "properties": properties} if properties else others
 
 
 def _check_compatible(view: RegistryView, candidate: Candidate, prepared: _Prepared) -> None:

@@ -71,6 +71,14 @@ class Request:
         """Return a parameter that is true or false; Python's clients write True."""
         return self.query.get(name, "").lower() == "true"
 
+    @property
+    def wanted_tags(self) -> list[str]:
+        """The tags of `findTags`; `*`, or true, is any."""
+        found = [each for each in self.query.get("findTags", "").split("\n") if each]
+        return (
+            ["*"] if found in (["true"], ["True"]) else [each for each in found if each != "false"]
+        )
+
     def number(self, name: str, default: int) -> int:
         """Return a whole number of the query.
 

@@ -24,6 +24,7 @@ from headrace import __version__
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.gateway.registry.access.peer import read_peers
+from headrace.gateway.registry.batch import write_parts
 from headrace.gateway.registry.checker import SchemaChecker
 from headrace.gateway.registry.error import timed_out, unknown_leader
 from headrace.gateway.registry.forwarder import ForwardedAnswer, Forwarder
@@ -155,6 +156,18 @@ class RegistryService:
 
     def _write_here(self, route: Route, request: Request) -> tuple[Any, int]:
         view = self.view.for_request()
+        if route.split is None:
+            return self._write_one(view, route, request)
+
+        def write(part: Request) -> tuple[Any, int]:
+            try:
+                return self._write_one(view, route, part)
+            except NotLeading:  # what was written stays: only the client can try the rest again
+                raise unknown_leader("This instance no longer leads: try again") from None
+
+        return write_parts(route.split(request), write)
+
+    def _write_one(self, view: RegistryView, route: Route, request: Request) -> tuple[Any, int]:
         route.serve(view, request)
         if not self._write_lock.acquire(timeout=_LOCK_SECONDS):
             raise timed_out("Too many writes wait for each other")

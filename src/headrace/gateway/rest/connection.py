@@ -8,7 +8,7 @@ Rule 3: when there are too many connections, the one that has been idle longest 
 """
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -20,6 +20,7 @@ from headrace.gateway.http.evictable_connection import (
     EvictableConnection,
     close_longest_idle,
 )
+from headrace.gateway.http.joined_transport import JoinedTransport
 from headrace.gateway.http.reading_pace import ReadingPace
 
 EVENT_STREAM_SUFFIX = "/stream"
@@ -39,6 +40,8 @@ class RestConnection(H11Protocol, EvictableConnection):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._transport = transport
+        self.transport = cast(asyncio.Transport, JoinedTransport(transport, self.loop))
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self.abort)
         if len(self.connections) >= self.most_connections:
             close_longest_idle(self.connections, self)
@@ -55,6 +58,10 @@ class RestConnection(H11Protocol, EvictableConnection):
             self._stop_head_timer()
         elif self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self.abort)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self.transport = self._transport  # a WebSocket writes whole messages
+        super().handle_websocket_upgrade(event)
 
     def on_response_complete(self) -> None:
         self._idle_since = self.loop.time()

@@ -1,17 +1,10 @@
-"""Deserializers: they read the events of a file."""
+"""Deserializers read the events of a file: lines, or a file as a whole."""
 
-import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from pathlib import Path
 
-from headrace.ingest.config.java_class import simple_name
-from headrace.ingest.error import IngestError
 from headrace.ingest.event import EMPTY, EventBatch
 from headrace.ingest.file.line_file import read_bytes_for, read_lines
-from headrace.ingest.settings import Settings
-
-_LARGEST_BLOB = 100_000_000
 
 
 class Deserializer(ABC):
@@ -78,82 +71,3 @@ class BlobDeserializer(Deserializer):
         body = self.file.read(self._longest)
         self.position += len(body)
         return EventBatch.plain([body]) if body else EMPTY
-
-
-class AvroDeserializer(Deserializer):
-    """Reads an Avro file: each record in Avro's encoding is a body, and the schema is a header.
-
-    Positions count records, because a block can only be decoded as a whole.
-    """
-
-    def __init__(self, path: Path, schema_type: str) -> None:
-        import fastavro
-
-        super().__init__(path)
-        try:
-            self._reader = fastavro.reader(self.file)
-        except (ValueError, EOFError) as error:
-            raise IngestError(f"{path} is no Avro file: {error}") from error
-        self._schema = self._reader.writer_schema
-        self._write = fastavro.schemaless_writer
-        text = self._reader.metadata["avro.schema"]
-        if schema_type == "LITERAL":
-            self._headers = {"flume.avro.schema.literal": text}
-        else:
-            fingerprint = fastavro.schema.fingerprint(
-                fastavro.schema.to_parsing_canonical_form(self._schema), "CRC-64-AVRO"
-            )
-            self._headers = {"flume.avro.schema.hash": fingerprint}
-
-    def read(self, limit: int) -> EventBatch:
-        bodies: list[bytes] = []
-        for record in self._reader:
-            out = io.BytesIO()
-            self._write(out, self._schema, record)
-            bodies.append(out.getvalue())
-            self.position += 1
-            if len(bodies) == limit:
-                break
-        return EventBatch.plain(bodies, self._headers)
-
-    def seek(self, position: int) -> None:
-        """Continue after so many records, by reading the file from its start."""
-        import fastavro
-
-        self.file.seek(0)
-        self._reader = fastavro.reader(self.file)
-        for _ in range(position):
-            next(self._reader)
-        self.position = position
-
-
-def make_deserializer(settings: Settings) -> Callable[[Path], Deserializer]:
-    """Return how to open a file with the deserializer that the settings name.
-
-    Raises:
-        SettingError: there is no such deserializer.
-    """
-    written = settings.text("deserializer")
-    kind = simple_name(written).removesuffix("Deserializer").upper()
-    parameters = settings.below("deserializer")
-
-    def number(key: str, default: int) -> int:
-        text = parameters.get(key, str(default))
-        if not text.isdigit() or not int(text):
-            raise settings.wrong(
-                f"deserializer.{key}", f"deserializer.{key} is {text!r}: write a number"
-            )
-        return int(text)
-
-    if kind == "LINE":
-        longest_line = number("maxLineLength", 2048)
-        return lambda path: LineDeserializer(path, longest_line)
-    if kind == "BLOB":
-        longest = number("maxBlobLength", _LARGEST_BLOB)
-        return lambda path: BlobDeserializer(path, longest)
-    if kind == "AVRO":
-        schema_type = parameters.get("schemaType", "HASH").upper()
-        return lambda path: AvroDeserializer(path, schema_type)
-    raise settings.wrong(
-        "deserializer", f"there is no deserializer {written!r}: write LINE, AVRO or Blob"
-    )

@@ -11,7 +11,8 @@ from pathlib import Path
 import structlog
 
 from headrace.ingest.event import Headers
-from headrace.ingest.file.deserializer import Deserializer, make_deserializer
+from headrace.ingest.file.deserializer import Deserializer
+from headrace.ingest.file.deserializer_choice import make_deserializer
 from headrace.ingest.file.file_name import printable
 from headrace.ingest.file.replaced_file import replace_file
 from headrace.ingest.settings import Settings, flag, number, prefix, text

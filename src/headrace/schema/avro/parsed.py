@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from functools import cached_property
 
+from headrace.schema.avro import tag
 from headrace.schema.avro.parser import AvroParser
 from headrace.schema.avro.text import AvroWriter
 from headrace.schema.avro.tree import Named
 from headrace.schema.parsed import ParsedSchema
 from headrace.schema.schema import SchemaText
+from headrace.schema.tag import Entity, TagChange
 
 
 class AvroSchema(ParsedSchema):
@@ -30,6 +32,12 @@ class AvroSchema(ParsedSchema):
     @cached_property
     def normalized(self) -> str:
         return AvroWriter(self._referenced, normal=True).text(self.root)
+
+    def tags(self) -> dict[Entity, tuple[str, ...]]:
+        return tag.find_tags(self.root)
+
+    def with_tags(self, change: TagChange) -> str:
+        return tag.change_tags(self.canonical, change)
 
     def formatted(self, form: str) -> str:
         return AvroWriter().text(self.root) if form == "resolved" else super().formatted(form)

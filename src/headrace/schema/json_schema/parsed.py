@@ -6,11 +6,13 @@ from typing import Any
 
 from headrace.schema import json_text
 from headrace.schema.error import InvalidSchema
+from headrace.schema.json_schema import tag
 from headrace.schema.json_schema.document import DocumentSet
 from headrace.schema.json_schema.draft import draft_of
 from headrace.schema.json_schema.loader import SchemaLoader
 from headrace.schema.parsed import ParsedSchema
 from headrace.schema.schema import SchemaText
+from headrace.schema.tag import Entity, TagChange
 
 
 class JsonSchema(ParsedSchema):
@@ -36,3 +38,11 @@ class JsonSchema(ParsedSchema):
     @cached_property
     def normalized(self) -> str:
         return json_text.dump(self._document, sort_keys=True)
+
+    def tags(self) -> dict[Entity, tuple[str, ...]]:
+        return tag.find_tags(self._document)
+
+    def with_tags(self, change: TagChange) -> str:
+        document = json_text.load(self.text.text)  # its own: this one stays as it is
+        tag.change_tags(document, change)
+        return json_text.dump(document)

@@ -5,12 +5,14 @@ from functools import cached_property
 
 from headrace.schema.error import InvalidSchema
 from headrace.schema.parsed import ParsedSchema
+from headrace.schema.protobuf import tag
 from headrace.schema.protobuf.scope import Scope
 from headrace.schema.protobuf.source import read_source
 from headrace.schema.protobuf.text import ProtoWriter
 from headrace.schema.protobuf.tree import Message
 from headrace.schema.protobuf.validation import check_file
 from headrace.schema.schema import SchemaText
+from headrace.schema.tag import Entity, TagChange
 
 
 class ProtobufSchema(ParsedSchema):
@@ -71,6 +73,14 @@ class ProtobufSchema(ParsedSchema):
     @cached_property
     def normalized(self) -> str:
         return ProtoWriter(self.scope.full_name).text(self.file)
+
+    def tags(self) -> dict[Entity, tuple[str, ...]]:
+        return tag.find_tags(self.file)
+
+    def with_tags(self, change: TagChange) -> str:
+        file = read_source(self.text.text)  # its own: this one stays as it is
+        tag.change_tags(file, change)
+        return ProtoWriter().text(file)
 
     def formatted(self, form: str) -> str:
         if form == "serialized":

@@ -55,8 +55,18 @@ class AvroBound:
         Raises:
             Undecodable: it is such a value, or ends too early.
         """
+        self.check_all(data, 1)
+
+    def check_all(self, data: bytes | memoryview, count: int) -> None:
+        """Refuse values that follow one another, if one would take too much stack or memory.
+
+        Raises:
+            Undecodable: there is such a value, or the last one ends too early.
+        """
         if self._walks:
-            _Walk(self._names, data).skip(self._schema, "", 0)
+            walk = _Walk(self._names, data)
+            for _ in range(count):
+                walk.skip_value(self._schema)
 
     def _declare(self, schema: Any, space: str) -> None:
         if isinstance(schema, list):
@@ -120,13 +130,18 @@ class AvroBound:
 
 
 class _Walk:
-    """Goes over the bytes of one value."""
+    """Goes over the bytes of values."""
 
-    def __init__(self, names: Mapping[str, Any], data: bytes) -> None:
+    def __init__(self, names: Mapping[str, Any], data: bytes | memoryview) -> None:
         self._names = names
         self._data = data
         self._at = 0
+        self._left = 0
+
+    def skip_value(self, schema: Any) -> None:
+        """Go over one value of a schema, which has so many values and levels in it at most."""
         self._left = _MOST_VALUES
+        self.skip(schema, "", 0)
 
     def skip(self, schema: Any, space: str, depth: int) -> None:
         self._left -= 1

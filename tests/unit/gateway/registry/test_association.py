@@ -166,3 +166,47 @@ def test_a_user_sees_and_writes_associations_of_own_subjects(registry: MemoryReg
     assert registry.code("DELETE", "/associations/resources/t-1", None, eve) == 40301
     own = body({"subject": "eve-s", "associationType": "key"})
     assert registry.call("PUT", "/associations/resources/t-1", own, eve)
+
+
+def test_a_batch_answers_each_request_in_its_place(registry: MemoryRegistry) -> None:
+    registry.call("POST", "/associations", body({"subject": "s", "associationType": "key"}))
+    schema = {"schema": {"schema": '"long"'}}
+    requests = [
+        body({"opType": "CREATE", **schema}, resourceId="t-2", resourceName="pay"),
+        body({"opType": "CREATE", "subject": "none"}, resourceId="t-3", resourceName="other"),
+        body(
+            {"opType": "DELETE", "associationType": "key"},
+            {"opType": "UPSERT", "associationType": "value", "subject": "s"},
+        ),
+        body({"opType": "UPSERT", **schema}, resourceId="t-4", resourceName="more"),
+        body({"opType": "DROP", "subject": "s"}),
+    ]
+    answer = registry.call("POST", "/associations:batch", {"requests": requests})
+    results = answer["results"]
+    codes = [each.get("error", {}).get("error_code") for each in results]
+    assert codes == [None, 40907, None, None, 42212]
+    first, last = (results[index]["result"]["associations"][0]["schema"] for index in (0, 3))
+    assert (first["id"], last["id"]) == (1, 1)  # one schema of one context
+    (left,) = registry.call("GET", "/associations/resources/t-1")
+    assert left["associationType"] == "value"
+
+
+def test_a_request_of_a_batch_is_done_as_a_whole(registry: MemoryRegistry) -> None:
+    failing = body(
+        {"opType": "CREATE", "subject": "s"}, {"opType": "DELETE", "associationType": "key"}
+    )
+    (result,) = registry.call("POST", "/associations:batch", {"requests": [failing]})["results"]
+    assert result["error"]["error_code"] == 40410
+    assert registry.call("GET", "/associations/resources/t-1") == []
+
+
+def test_a_batch_is_checked_for_rights_and_form(registry: MemoryRegistry) -> None:
+    request = body({"opType": "CREATE", "subject": "s"})
+    path = ("POST", "/associations:batch")
+    answer = registry.call(*path, {"requests": [request]}, Rights(write=("other",)))
+    assert answer["results"][0]["error"]["error_code"] == 40301
+    for requests in (None, [1], [{}] * 1001):
+        assert registry.code(*path, {"requests": requests}) == 42212
+    before = len(registry.log)
+    registry.call(*path, {"requests": [request]}, dryRun="true")
+    assert len(registry.log) == before

@@ -1,7 +1,7 @@
 """Associations of topics with subjects: created, changed, listed, deleted."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from headrace.gateway.registry import deletion, registration
 from headrace.gateway.registry.access.subject_users import can_read, can_write
@@ -31,6 +31,9 @@ from headrace.gateway.registry.state.registry_state import RegistryState
 from headrace.gateway.registry.state.stored_schema import Json, StoredSchema
 from headrace.gateway.registry.view import Plan, RegistryView
 
+_OPERATIONS: Final = ("CREATE", "UPSERT", "DELETE")
+_MOST_REQUESTS: Final = 1000
+
 
 def create(view: RegistryView, request: Request) -> Plan:
     return _write(view, request, create=True)
@@ -43,14 +46,58 @@ def create_or_update(view: RegistryView, request: Request) -> Plan:
 def _write(view: RegistryView, request: Request, *, create: bool) -> Plan:
     resource = read_resource(request.members, request.names.get("resource"))
     wishes = read_wishes(request.members, resource, request.context)
+    return _plan(view, request, resource, [(wish, create) for wish in wishes])
+
+
+def split_batch(request: Request) -> list[Request]:
+    """Return the requests of a batch.
+
+    Raises:
+        RegistryError: 42212.
+    """
+    requests = request.members.get("requests")
+    if not isinstance(requests, list) or len(requests) > _MOST_REQUESTS:
+        raise invalid_association("requests", f"must be a list of at most {_MOST_REQUESTS}")
+    if not all(isinstance(each, dict) for each in requests):
+        raise invalid_association("requests", "must be a list of objects")
+    return [replace(request, body=each) for each in requests]
+
+
+def change(view: RegistryView, request: Request) -> Plan:
+    """Create, change and delete associations of one resource: all of them, or none."""
+    resource = read_resource(request.members, None)
+    wishes = read_wishes(request.members, resource, request.context)
+    members = request.members["associations"]
+    kinds = [each.get("opType") for each in members]
+    if not all(kind in _OPERATIONS for kind in kinds):
+        raise invalid_association("opType", f"must be one of {', '.join(_OPERATIONS)}")
+    changes = zip(wishes, kinds, strict=True)
+    plan = _plan(view, request, resource, [(w, k == "CREATE") for w, k in changes if k != "DELETE"])
+    records = list(plan.records)
+    for wish, kind, member in zip(wishes, kinds, members, strict=True):
+        if kind == "DELETE":
+            records += _deleted(
+                view,
+                request,
+                member.get("cascadeLifecycle") is True,
+                resourceId=resource.id,
+                associationType=wish.type,
+            )
+    return Plan(plan.answer, [] if request.flag("dryRun") else records)
+
+
+def _plan(
+    view: RegistryView, request: Request, resource: Resource, changes: list[tuple[Wish, bool]]
+) -> Plan:
+    wishes = [wish for wish, _ in changes]
     for wish in wishes:
         _check_writable(request, wish.subject)
     records: list[Record] = []
     infos: list[Json] = []
     schemas: list[StoredSchema] = []
-    planned = [_planned(view, resource, wish, create=create) for wish in wishes]
+    planned = [_planned(view, resource, wish, create=create) for wish, create in changes]
     check_together([new for new, _ in planned])
-    for wish, (new, changes) in zip(wishes, planned, strict=True):
+    for wish, (new, own) in zip(wishes, planned, strict=True):
         info = {name: new[name] for name in ("subject", "associationType", "lifecycle", "frozen")}
         if wish.schema is not None:
             plan = registration.register(view, _candidate(view, request, wish))
@@ -59,7 +106,7 @@ def _write(view: RegistryView, request: Request, *, create: bool) -> Plan:
             info["schema"] = schema.entity()
             records += versions
         infos.append(info)
-        records += changes
+        records += own
     answer = {
         "resourceName": resource.name,
         "resourceNamespace": resource.namespace,
@@ -130,12 +177,22 @@ def _found(state: RegistryState, request: Request, **members: str) -> list[Json]
 
 def delete(view: RegistryView, request: Request) -> Plan:
     """Delete the associations of a resource, with cascadeLifecycle the subjects of strong ones."""
-    resource, cascade = request.names["resource"], request.flag("cascadeLifecycle")
+    members = {"resourceId": request.names["resource"]}
+    records = _deleted(view, request, request.flag("cascadeLifecycle"), **members)
+    return Plan(None, [] if request.flag("dryRun") else records)
 
-    def plan(state: RegistryState) -> Plan:
-        found = _found(state, request, resourceId=resource)
+
+def _deleted(view: RegistryView, request: Request, cascade: bool, **members: str) -> list[Record]:
+    """Return the records by which associations go.
+
+    Raises:
+        RegistryError: 40301, 40410, 40908.
+    """
+
+    def plan(state: RegistryState) -> list[Record]:
+        found = _found(state, request, **members)
         if not found:
-            raise association_not_found(resource)
+            raise association_not_found(members["resourceId"])
         records: list[Record] = []
         for key, value in find_associations(state):
             if not any(value is each for each in found):
@@ -147,6 +204,6 @@ def delete(view: RegistryView, request: Request) -> Plan:
             if cascade and value.get("lifecycle") == "STRONG":
                 records += deletion.erase_subject(state, subject)
             records.append(Record(key))
-        return Plan(None, [] if request.flag("dryRun") else records)
+        return records
 
     return view.read(plan)

@@ -91,8 +91,8 @@ def candidate_of(view: RegistryView, request: Request, subject: str, body: Json)
         references,
         metadata,
         rule_set,
-        _number(body, "version", 0),
-        _number(body, "id", -1),
+        read_number(body, "version", 0),
+        read_number(body, "id", -1),
         request.flag("normalize"),
     )
     _check_references(request, candidate)
@@ -127,7 +127,12 @@ def _references(body: Json) -> tuple[Reference, ...]:
         raise bad_request(str(error)) from error
 
 
-def _number(body: Json, name: str, default: int) -> int:
+def read_number(body: Json, name: str, default: int) -> int:
+    """Return a version or id in a body; -1 stands for none.
+
+    Raises:
+        RegistryError: 400.
+    """
     value = body.get(name)
     if value is None or value == -1:
         return default

@@ -9,6 +9,7 @@ from headrace.gateway.registry.state.registry_state import RegistryState
 from headrace.gateway.registry.state.rule_set import has_rule_type
 from headrace.gateway.registry.state.stored_schema import Json, StoredSchema
 from headrace.gateway.registry.state.subject_name import DEFAULT_CONTEXT, SubjectName
+from headrace.gateway.registry.tag_request import shown_tags
 from headrace.gateway.registry.view import RegistryView
 
 _DEFAULT_LIST: Final = 1000
@@ -92,7 +93,19 @@ def description(view: RegistryView, request: Request, schema: StoredSchema) -> J
     found = schema.description()
     found["schema"] = formatted(view, request, schema)
     found["guid"] = schema.guid
-    return found
+    return {**found, **found_tags(view, request, schema)}
+
+
+def found_tags(view: RegistryView, request: Request, schema: StoredSchema) -> Json:
+    """Return the member of an answer with what is tagged in a schema, if that was asked for.
+
+    Raises:
+        RegistryError: 42201.
+    """
+    wanted = request.wanted_tags
+    if not wanted:
+        return {}
+    return {"schemaTags": shown_tags(view.checker.tags(view.parsed(schema)), wanted)}
 
 
 def formatted(view: RegistryView, request: Request, schema: StoredSchema) -> str:

@@ -1,5 +1,6 @@
 """Subjects and their versions: listed, registered, found, deleted."""
 
+from dataclasses import replace
 from typing import Any
 
 from headrace.gateway.registry import deletion, registration
@@ -14,11 +15,14 @@ from headrace.gateway.registry.operation.candidate import (
     check_context,
     follow_alias,
     read_candidate,
+    read_number,
 )
-from headrace.gateway.registry.operation.schema import MOST_LIST, formatted
+from headrace.gateway.registry.operation.schema import MOST_LIST, formatted, found_tags
 from headrace.gateway.registry.request import LATEST, Request
 from headrace.gateway.registry.state.registry_state import RegistryState
+from headrace.gateway.registry.state.rule_set import changed_rule_set, read_metadata
 from headrace.gateway.registry.state.stored_schema import Json, StoredSchema
+from headrace.gateway.registry.tag_request import read_tag_request
 from headrace.gateway.registry.view import Plan, RegistryView
 
 
@@ -72,7 +76,8 @@ def list_versions(view: RegistryView, request: Request) -> Any:
 
 def get_version(view: RegistryView, request: Request) -> Any:
     schema = _requested_version(view, request)
-    return {**schema.entity(), "schema": formatted(view, request, schema)}
+    tags = found_tags(view, request, schema)
+    return {**schema.entity(), "schema": formatted(view, request, schema), **tags}
 
 
 def get_version_text(view: RegistryView, request: Request) -> Any:
@@ -102,7 +107,8 @@ def latest_with_metadata(view: RegistryView, request: Request) -> Any:
 
 def register(view: RegistryView, request: Request) -> Plan:
     candidate = read_candidate(view, request, write=True)
-    plan = registration.register(view, candidate)
+    change = read_tag_request(request.members, "schemaTagsToAdd", "schemaTagsToRemove")
+    plan = registration.register(view, replace(candidate, tags=change))
     if candidate.id >= 0 and plan.records:
         check_context(request, candidate.subject, "Schemas with ids of their own")
     return Plan(_registered(plan.answer), plan.records)
@@ -115,6 +121,33 @@ def _registered(schema: StoredSchema) -> Json:
         "guid": schema.guid,
         **schema.description(),
     }
+
+
+def change_tags(view: RegistryView, request: Request) -> Plan:
+    """Register a version with the tags, metadata and rules of another one changed."""
+    body, version = request.members, request.version
+    change = read_tag_request(body, "tagsToAdd", "tagsToRemove")
+    new_version = read_number(body, "newVersion", 0)
+
+    def gather(state: RegistryState) -> tuple[StoredSchema, Json | None]:
+        subject = follow_alias(state, request, write=True)
+        latest = state.latest(subject)
+        return pick_version(state, subject, version), None if latest is None else latest.rule_set
+
+    schema, rule_set = view.read(gather)
+    metadata = read_metadata(body.get("metadata"))
+    candidate = registration.Candidate(
+        schema.subject,
+        schema.type,
+        schema.text,
+        schema.references,
+        schema.metadata if metadata is None else metadata,
+        changed_rule_set(rule_set, body),
+        new_version,
+        tags=change,
+    )
+    plan = registration.register(view, candidate)
+    return Plan(_registered(plan.answer), plan.records)
 
 
 def find_schema(view: RegistryView, request: Request) -> Any:

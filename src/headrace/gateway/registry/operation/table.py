@@ -1,7 +1,7 @@
 """Every path of the API, and what serves it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Final
 
@@ -41,6 +41,7 @@ class Route:
         serve: returns what is answered, or, if it writes, the `Plan` of it.
         parses: whether it parses schemas, which may take long.
         lists_schemas: whether its answer has the texts of many schemas.
+        split: what a batch consists of; each part is written and answered by itself.
     """
 
     method: str
@@ -50,6 +51,7 @@ class Route:
     writes: bool = False
     parses: bool = False
     lists_schemas: bool = False
+    split: Callable[[Request], list[Request]] | None = None
 
 
 def _route(method: str, path: str, serve: Serve, right: Right) -> Route:
@@ -84,6 +86,7 @@ ROUTES: Final = (
     _write("POST", "/subjects/{subject}/versions", subject.register),
     _route("GET", "/subjects/{subject}/versions/{version}", subject.get_version, Right.READ),
     _write("DELETE", "/subjects/{subject}/versions/{version}", subject.delete_version),
+    _write("POST", "/subjects/{subject}/versions/{version}/tags", subject.change_tags),
     _route(
         "GET",
         "/subjects/{subject}/versions/{version}/schema",
@@ -123,6 +126,9 @@ ROUTES: Final = (
     _route("GET", "/contexts", server.list_contexts, Right.LOGIN),
     _write("DELETE", "/contexts/{context}", server.delete_context),
     _write("POST", "/associations", association.create),
+    replace(
+        _write("POST", "/associations:batch", association.change), split=association.split_batch
+    ),
     _route("GET", "/associations/subjects/{subject}", association.list_of_subject, Right.READ),
     _route("GET", "/associations/resources/{resource}", association.list_of_resource, Right.LOGIN),
     _write("PUT", "/associations/resources/{resource}", association.create_or_update),

@@ -153,6 +153,25 @@ def _merged_rules(rules: Iterable[Json]) -> list[Json]:
     return list(by_name.values())
 
 
+def changed_rule_set(latest: Mapping[str, Any] | None, body: Mapping[str, Any]) -> Json | None:
+    """Return the rule set of a request to change tags: that of the latest version with rules
+    merged and removed, or else its own.
+
+    Raises:
+        RegistryError: 42210, 400.
+    """
+    names = body.get("rulesToRemove")
+    merge = read_rule_set(body.get("rulesToMerge"))
+    if names is None and merge is None:
+        return read_rule_set(body.get("ruleSet"))
+    if not _is_texts(names or []):
+        raise bad_request("rulesToRemove is a list of names")
+    merged = merged_rule_set(latest, merge) or {}
+    for kind in _RULE_LISTS:
+        merged[kind] = [each for each in merged.get(kind, ()) if each["name"] not in (names or ())]
+    return {member: each for member, each in merged.items() if each}
+
+
 def has_rule_type(rule_set: Mapping[str, Any] | None, rule_type: str) -> bool:
     """Return whether a rule set has a rule of a type."""
     return any(

@@ -5,8 +5,10 @@ are written in others.
 """
 
 import asyncio
+import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from headrace.client.error import BrokerError, ClientError
@@ -24,6 +26,8 @@ Outcomes = list[Placed | ClientError]
 
 _KNOWN_SECONDS: Final = 30.0
 _MOST_TOPICS: Final = 10_000
+_TURN_BYTES: Final = 16 << 10
+_TURNS: Final = 1 << 16
 
 
 class TopicLeaders(NamedTuple):
@@ -32,6 +36,14 @@ class TopicLeaders(NamedTuple):
     total: int
     leaders: dict[int, int]
     until: float
+
+
+@dataclass(slots=True)
+class _Turn:
+    """Which partition of a topic has the records without a key, and how many bytes it has had."""
+
+    number: int
+    size: int = 0
 
 
 class _PendingDelivery(Delivery):
@@ -58,7 +70,7 @@ class Producer:
         self._writer = RecordWriter(settings, self._done)
         self._topics: dict[str, TopicLeaders] = {}
         self._asked: dict[str, asyncio.Task[TopicLeaders]] = {}
-        self._turn = 0
+        self._turns: dict[str, _Turn] = {}
 
     async def find(self, topic: str) -> TopicLeaders:
         """Return a topic's partitions, known for some seconds.
@@ -80,22 +92,25 @@ class Producer:
     ) -> "asyncio.Future[Outcomes]":
         """Write records; the result has an outcome for each, in their order.
 
-        Records without partition and key of one call go to the same partition.
+        Records without partition and key of one call go to the same partition, and so do those of
+        further calls until it has `_TURN_BYTES`: a batch for each of them would cost more than the
+        records (KIP-794).
         """
         future: asyncio.Future[Outcomes] = self._loop.create_future()
         if not records:
             future.set_result([])
             return future
         delivery = _PendingDelivery(len(records), future)
-        self._turn += 1
+        turn = self._turn_of(topic)
         rows: dict[TopicPartition, list[QueuedRecord]] = {}
         for index, record in enumerate(records):
             chosen = record.partition
             if chosen is None:
-                chosen = (
-                    self._turn if record.key is None else partition_of(record.key, leaders.total)
-                )
-                chosen %= leaders.total
+                if record.key is None:
+                    chosen = turn.number % leaders.total
+                    turn.size += len(record.value or b"") + 1
+                else:
+                    chosen = partition_of(record.key, leaders.total) % leaders.total
             elif chosen not in leaders.leaders:
                 missing = BrokerError(ErrorCode.unknown_topic_or_partition)
                 delivery.finish(index, missing)
@@ -111,6 +126,18 @@ class Producer:
         else:
             _resolve([delivery])
         return future
+
+    def _turn_of(self, topic: str) -> "_Turn":
+        """Return whose turn it is in a topic: the next partition's if one has had enough."""
+        turn = self._turns.get(topic)
+        if turn is None:
+            if len(self._turns) >= _MOST_TOPICS:
+                self._turns.clear()
+            # Proxies that start together do not all begin with the same partition.
+            turn = self._turns[topic] = _Turn(secrets.randbelow(_TURNS))
+        elif turn.size >= _TURN_BYTES:
+            turn.number, turn.size = turn.number + 1, 0
+        return turn
 
     def stop(self) -> None:
         """Write what waits, then end. Not for the event loop."""
