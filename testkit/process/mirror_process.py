@@ -8,7 +8,7 @@ from pathlib import Path
 from testkit.process.child_process import ChildProcess
 
 _METRICS = re.compile(r"Metrics are at (http://\S+)")
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
 
 
 class MirrorProcess(ChildProcess):
@@ -17,6 +17,7 @@ class MirrorProcess(ChildProcess):
     Args:
         clusters: the address of each cluster.
         settings: more keys of the file, flows included.
+        options: more of the command line.
 
     Example:
         with MirrorProcess(tmp_path, {"a": a.address, "b": b.address}, {"a->b.enabled": "true"}):
@@ -26,11 +27,16 @@ class MirrorProcess(ChildProcess):
     NAME = "mirror"
 
     def __init__(
-        self, folder: Path, clusters: Mapping[str, str], settings: Mapping[str, str]
+        self,
+        folder: Path,
+        clusters: Mapping[str, str],
+        settings: Mapping[str, str],
+        *options: str,
     ) -> None:
         super().__init__(folder, "mirror.log")
         folder.mkdir(parents=True, exist_ok=True)
         self.clusters = dict(clusters)
+        self._options = options
         self.settings = {
             "replication.factor": "1",
             "refresh.topics.interval.seconds": "1",
@@ -58,15 +64,19 @@ class MirrorProcess(ChildProcess):
             ServerFailed: with the last lines of its log.
         """
         self._begin_log()
+        self.write_file()
+        command = [sys.executable, "-m", "headrace.cli.main", "mirror", "run", str(self.file)]
+        self._launch(
+            [*command, "--metrics", "127.0.0.1:0", *self._options],
+            lambda: "Mirroring " in self.log,
+            seconds=_START_SECONDS,
+        )
+
+    def write_file(self) -> None:
+        """Write the mirror.properties, as `start` does."""
         keys = {
             "clusters": ", ".join(self.clusters),
             **{f"{alias}.bootstrap.servers": at for alias, at in self.clusters.items()},
             **self.settings,
         }
         self.file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
-        command = [sys.executable, "-m", "headrace.cli.main", "mirror", "run", str(self.file)]
-        self._launch(
-            [*command, "--metrics", "127.0.0.1:0"],
-            lambda: "Mirroring " in self.log,
-            seconds=_START_SECONDS,
-        )

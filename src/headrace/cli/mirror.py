@@ -23,6 +23,8 @@ Examples:
 
   headrace mirror run mirror.properties --metrics 127.0.0.1:9404
 
+  headrace mirror run mirror.properties --instance host-1      one of several that share the work
+
 A mirror.properties of two clusters:
 
   clusters = us, eu
@@ -49,6 +51,10 @@ def run(
     metrics: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Serve metrics for Prometheus here.")
     ] = None,
+    instance: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="This process is one of several; each has another name."),
+    ] = None,
     log_level: LogLevelOption = "info",
     log_format: LogFormatOption = "text",
 ) -> None:
@@ -59,7 +65,7 @@ def run(
 
     configure_logging(log_level, log_format)
     settings = MirrorFile.read(file)
-    process = MirrorProcess(settings)
+    process = MirrorProcess(settings, instance)
     server = None
     if metrics is not None:
         server = MetricsServer(parse_listen_address(metrics, "--metrics"), process.readings())

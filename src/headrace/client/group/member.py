@@ -45,10 +45,22 @@ _JOIN_AGAIN = frozenset(
 
 
 class GroupMember:
-    """One member of a group. One thread at a time may use it."""
+    """One member of a group. One thread at a time may use it.
 
-    def __init__(self, pool: ConnectionPool, group: str, topics: Iterable[str]) -> None:
+    Attributes:
+        topics: what it subscribes to; another list counts from the next `join` on.
+    """
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        group: str,
+        topics: Iterable[str],
+        *,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+    ) -> None:
         self.group = group
+        self._session_timeout_ms = session_timeout_ms
         self.topics = sorted(set(topics))
         self._pool = pool
         self._member_id = ""
@@ -56,6 +68,16 @@ class GroupMember:
         self._next_heartbeat = 0.0
         self._next_look = 0.0
         self._assigned_counts: dict[str, int] | None = None  # partitions by topic, if we lead
+
+    @property
+    def member_id(self) -> str:
+        """The id that the coordinator gave this member; empty before `join`."""
+        return self._member_id
+
+    @property
+    def generation(self) -> int:
+        """The generation of the group that this member joined last."""
+        return self._generation
 
     def join(self) -> list[TopicPartition]:
         """Wait until the group has rebalanced, and return the partitions assigned to this member.
@@ -142,7 +164,7 @@ class GroupMember:
     def _join_body(self) -> Mapping[str, Any]:
         return {
             "group_id": self.group,
-            "session_timeout": SESSION_TIMEOUT_MS,
+            "session_timeout": self._session_timeout_ms,
             "rebalance_timeout": REBALANCE_TIMEOUT_MS,
             "member_id": self._member_id,
             "protocol_type": PROTOCOL_TYPE,

@@ -70,6 +70,7 @@ class Sender:
         pool: for metadata and producer ids. Produce requests have connections of their own, so
             that no other response comes in between.
         enlist: called with partitions before they are written to, to add them to a transaction.
+        on_acknowledged: called with each batch and its base offset, -1 if the broker did not say.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Sender:
         max_in_flight: int,
         transactional_id: str | None = None,
         enlist: Callable[[Iterable[TopicPartition]], None] | None = None,
+        on_acknowledged: Callable[[TopicPartition, PendingBatch, int], None] | None = None,
     ) -> None:
         self.identity: ProducerIdentity = NO_IDENTITY
         self.adds_partitions = True
@@ -90,6 +92,7 @@ class Sender:
         self._max_in_flight = max_in_flight
         self._transactional_id = transactional_id
         self._enlist = enlist
+        self._on_acknowledged = on_acknowledged
         self._busy: dict[TopicPartition, PartitionQueue] = {}
         self._leaders: dict[int, _Leader] = {}
         self._metadata: Metadata | None = None
@@ -373,6 +376,8 @@ class Sender:
 
     def _acknowledge(self, queue: PartitionQueue, batch: PendingBatch, base_offset: int) -> None:
         queue.acknowledge(batch, base_offset)
+        if self._on_acknowledged is not None:
+            self._on_acknowledged(queue.partition, batch, base_offset)
         self.held_bytes -= batch.buffer.release()
         if queue.is_empty:
             self._busy.pop(queue.partition, None)

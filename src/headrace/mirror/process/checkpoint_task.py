@@ -12,7 +12,7 @@ from headrace.mirror.config.flow_settings import FlowSettings
 from headrace.mirror.format.checkpoint import Checkpoint
 from headrace.mirror.process.internal_topic import InternalTopic
 from headrace.mirror.process.offset_syncs import OffsetSyncs
-from headrace.mirror.process.topic_plan import TopicPlan
+from headrace.mirror.process.position import is_position_group
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
@@ -46,29 +46,29 @@ class CheckpointTask:
         self._groups = self._flow.groups.matching(
             each.group
             for each in self._source.list_groups()
-            if each.protocol_type in _CONSUMERS and not each.group.startswith("mirror-")
+            if each.protocol_type in _CONSUMERS and not is_position_group(each.group)
         )
 
-    def write(self, plan: TopicPlan) -> None:
-        """Write the checkpoints that have changed."""
+    def write(self, pairs: Mapping[TopicPartition, TopicPartition]) -> None:
+        """Write the checkpoints that have changed, of partitions at the source and the target."""
         self._topic.create()
         changed = [
             each
             for group in self._groups
-            for each in self._checkpoints(group, plan)
+            for each in self._checkpoints(group, pairs)
             if self._written.get((group, each.partition)) != (each.upstream_offset, each.offset)
         ]
         self._topic.write([(each.key(), each.value()) for each in changed])
         for each in changed:
             self._written[each.group, each.partition] = (each.upstream_offset, each.offset)
 
-    def sync_offsets(self, plan: TopicPlan) -> None:
+    def sync_offsets(self, pairs: Mapping[TopicPartition, TopicPartition]) -> None:
         """Commit translated offsets at the target, for groups that have no members there.
 
         A group is never set back: it may have gone on at the target already.
         """
         for group in self._groups:
-            offsets = {each.partition: each.offset for each in self._checkpoints(group, plan)}
+            offsets = {each.partition: each.offset for each in self._checkpoints(group, pairs)}
             if offsets and self._is_idle(group):
                 self._commit(group, offsets)
 
@@ -95,8 +95,9 @@ class CheckpointTask:
             return described.code is ErrorCode.group_id_not_found
         return described.state in _EMPTY
 
-    def _checkpoints(self, group: str, plan: TopicPlan) -> list[Checkpoint]:
-        remote = dict(plan.pairs())
+    def _checkpoints(
+        self, group: str, remote: Mapping[TopicPartition, TopicPartition]
+    ) -> list[Checkpoint]:
         found = []
         for partition, offset in sorted(self._source.offsets(group).items()):
             if partition in remote:

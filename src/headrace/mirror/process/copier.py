@@ -1,4 +1,4 @@
-"""Copies the partitions of one plan, until it is asked to end or a cluster goes away.
+"""Copies one share of a flow, until it is asked to end or a cluster goes away.
 
 Theory of operation. A thread fetches from the source (`SourceFetcher`); this one writes what it
 brings to the target and commits it together with the new positions. When the thread has more ready,
@@ -15,6 +15,7 @@ Rule 3: all positions are committed again every hour, because a broker forgets o
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -26,11 +27,11 @@ from headrace.client.settings import ClientSettings
 from headrace.mirror.process.figures import FlowFigures
 from headrace.mirror.process.offset_syncs import OffsetSyncs
 from headrace.mirror.process.position import Position, position_group, read_positions
+from headrace.mirror.process.share import Share
 from headrace.mirror.process.source_batches import SourceBatches
 from headrace.mirror.process.source_fetcher import FetchRound, SourceFetcher
 from headrace.mirror.process.source_state import Stopped, StopReason, recreated
 from headrace.mirror.process.target_writer import TargetWriter
-from headrace.mirror.process.topic_plan import TopicPlan
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
@@ -57,18 +58,22 @@ _REFUSED: Final = frozenset(
 
 
 class Copier:
-    """One run over one plan. A flow makes another one after an error, or for another plan.
+    """One run over one share. A flow makes another one after an error, or for another share.
 
     Args:
+        name: of the flow.
+        transactional_id: of the flow, or of this instance.
         stopped: partitions of the source that are left alone; those that stop are added.
     """
 
     def __init__(
         self,
         name: str,
+        share: Share,
         source: ClientSettings,
         target: ClientSettings,
         *,
+        transactional_id: str,
         figures: FlowFigures,
         syncs: OffsetSyncs,
         stopped: dict[TopicPartition, Stopped],
@@ -78,24 +83,23 @@ class Copier:
         self._figures = figures
         self._syncs = syncs
         self._stopped = stopped
-        self._remote: dict[TopicPartition, TopicPartition] = {}
+        self._share = share
+        self._remote = share.pairs
         self._positions: dict[TopicPartition, Position] = {}
         self._moved: dict[TopicPartition, Position] = {}
-        self._first_copied: dict[TopicPartition, int] = {}
         self._committed_at = 0.0
         self._refreshed_at = 0.0
-        self.writer = TargetWriter(target, position_group(name), position_group(name))
+        self.writer = TargetWriter(target, transactional_id, position_group(name), share.membership)
 
-    def run(self, plan: TopicPlan, ends: Callable[[], bool]) -> None:
+    def run(self, ends: Callable[[], bool]) -> None:
         """Copy until `ends`, then commit and return.
 
         Raises:
             ProducerFenced: another process has the flow, or a transaction took too long.
             ClientError: one of the clusters is away, or refuses something.
         """
-        self._remote = dict(plan.pairs())
         self.writer.open()
-        leaders = self._find_positions(plan)
+        leaders = self._find_positions()
         self._commit(self._positions)
         self._refreshed_at = time.monotonic()
         self._figures.runs(True)
@@ -124,10 +128,12 @@ class Copier:
 
     # -- where to begin
 
-    def _find_positions(self, plan: TopicPlan) -> int:
+    def _find_positions(self) -> int:
         """Set the position of every partition that is copied; return how many leaders there are."""
-        known = read_positions(self.writer.pool, self._name)
-        ids = {topic.name: topic.topic_id for topic in plan.topics}
+        if not self._remote:
+            return 0
+        known = read_positions(self.writer.pool, self._name, list(self._remote.values()))
+        ids = {topic.name: topic.topic_id for topic in self._share.plan.topics}
         new = []
         for here, there in self._remote.items():
             position = known.get(there)
@@ -178,9 +184,10 @@ class Copier:
         try:
             while found is not None:
                 self._note(found)
-                for batches in found.batches:
+                while found.batches:
+                    batches = found.batches.pop(0)
                     size_bytes += self._write(batches)
-                    copied.append(batches)
+                    copied.append(batches.without_bytes())
                 if size_bytes >= _TRANSACTION_BYTES or time.monotonic() > until:
                     break
                 found = fetcher.next(0)
@@ -200,8 +207,7 @@ class Copier:
         )
         self._positions[remote] = self._moved[remote] = position
         if batches.batches:
-            self._first_copied.setdefault(batches.partition, batches.first_offset)
-            self.writer.write(remote, batches.batches)
+            self.writer.write(remote, batches)
         return batches.size_bytes
 
     def _finish(self, copied: list[SourceBatches]) -> None:
@@ -209,19 +215,11 @@ class Copier:
         self._moved = {}
         self._committed_at = time.monotonic()
         self._figures.committed()
-        last: dict[TopicPartition, int] = {}
         for batches in copied:
             self._figures.copied(batches)
-            if batches.batches:
-                last[batches.partition] = batches.last_offset
-        for partition, offset in last.items():
-            self._sync(partition, offset)
-
-    def _sync(self, partition: TopicPartition, offset: int) -> None:
-        known = self.writer.acknowledged(self._remote[partition])
-        if known is not None and known.last_offset >= 0:
-            first = (self._first_copied[partition], known.first_offset)
-            self._syncs.copied(partition, first, (offset, known.last_offset))
+        pairs = self.writer.take_pairs()
+        for partition in dict.fromkeys(batches.partition for batches in copied):
+            self._syncs.copied(partition, pairs.get(self._remote[partition], ()))
 
     def _commit(self, positions: Mapping[TopicPartition, Position]) -> None:
         """Commit positions without records."""
@@ -234,6 +232,10 @@ class Copier:
 
     def _note(self, found: FetchRound) -> None:
         for partition, count in found.lost.items():
+            remote = self._remote[partition]
+            before = self._positions[remote]
+            passed = replace(before, offset=before.offset + count)
+            self._positions[remote] = self._moved[remote] = passed
             self._figures.lost(partition, count)
             _log.error(
                 "mirror_records_lost",

@@ -17,7 +17,7 @@ from headrace.mirror.format.offset_sync import OffsetSync
 from headrace.mirror.process.checkpoint_task import CheckpointTask
 from headrace.mirror.process.internal_topic import InternalTopic
 from headrace.mirror.process.offset_syncs import OffsetSyncs
-from headrace.mirror.process.topic_plan import TopicPlan
+from headrace.mirror.process.share import Share
 from headrace.mirror.process.topic_sync import TopicSync
 from headrace.model.clock import SystemClock
 from headrace.model.error import HeadraceError
@@ -43,7 +43,7 @@ class Housekeeping:
 
     Args:
         beats_back: also write heartbeats to the source, as the flow the other way would.
-        plan: returns what is copied at the moment.
+        share: returns what this process copies at the moment.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class Housekeeping:
         target: ClientSettings,
         *,
         syncs: OffsetSyncs,
-        plan: Callable[[], TopicPlan],
+        share: Callable[[], Share],
         beats_back: bool,
     ) -> None:
         self._flow = flow
-        self._plan = plan
+        self._share = share
         self._syncs = syncs
         self._source = ConnectionPool(source)
         self._target = ConnectionPool(target)
@@ -66,7 +66,7 @@ class Housekeeping:
         self._beats = InternalTopic(self._target, HEARTBEATS, flow.replication_factor)
         self._beats_back = InternalTopic(self._source, HEARTBEATS)
         self._sync_topic = self._offset_sync_topic()
-        self._restored = False
+        self._restored_for: Share | None = None
         self._tasks = self._due_tasks(beats_back)
 
     def run(self, stop: Event) -> None:
@@ -90,7 +90,7 @@ class Housekeeping:
             (
                 "topic_configs",
                 flow.seconds("sync.topic.configs"),
-                lambda: self._topics.sync_configs(self._plan()),
+                lambda: self._topics.sync_configs(self._share().plan),
             ),
         ]
         if beats_back:
@@ -133,8 +133,10 @@ class Housekeeping:
         return InternalTopic(self._target, name, flow.replication_factor)
 
     def _write_syncs(self) -> None:
-        if not self._restored:
+        share = self._share()
+        if share is not self._restored_for:
             self._restore()
+            self._restored_for = share
         pending = self._syncs.drain()
         try:
             self._sync_topic.write([(each.key(), each.value()) for each in pending])
@@ -143,17 +145,16 @@ class Housekeeping:
             raise
 
     def _restore(self) -> None:
-        """Read the syncs that earlier processes wrote, so that older offsets can be translated."""
+        """Read the syncs that others wrote, so that older offsets can be translated."""
         self._sync_topic.create()
         self._syncs.restore(
             OffsetSync.read(record.key, record.value)
             for record in self._sync_topic.read()
             if record.value is not None
         )
-        self._restored = True
 
     def _write_checkpoints(self) -> None:
-        self._checkpoints.write(self._plan())
+        self._checkpoints.write(self._share().pairs)
 
     def _sync_group_offsets(self) -> None:
-        self._checkpoints.sync_offsets(self._plan())
+        self._checkpoints.sync_offsets(self._share().pairs)

@@ -18,13 +18,17 @@ _log = structlog.get_logger(__name__)
 class MirrorProcess:
     """Runs the flows of a file that a process copies, two threads and a fetching one each.
 
+    Args:
+        instance: the name of this process among several with the same file that share the work.
+
     Example:
         with MirrorProcess(MirrorFile.read(path)) as mirror:
             mirror.wait()
     """
 
-    def __init__(self, file: MirrorFile) -> None:
+    def __init__(self, file: MirrorFile, instance: str | None = None) -> None:
         self._file = file
+        self._instance = instance
         self._stop = Event()
         self._ended = Event()
         self._error: BaseException | None = None
@@ -37,7 +41,15 @@ class MirrorProcess:
     def _add(self, settings: FlowSettings, figures: FlowFigures) -> None:
         source, target = self._file.clients[settings.source], self._file.clients[settings.target]
         syncs = OffsetSyncs(int(str(settings.values["offset.lag.max"])))
-        flow = Flow(settings, source, target, flows=self._file.flows, figures=figures, syncs=syncs)
+        flow = Flow(
+            settings,
+            source,
+            target,
+            flows=self._file.flows,
+            figures=figures,
+            syncs=syncs,
+            instance=self._instance,
+        )
         back = any(
             (each.source, each.target) == (settings.target, settings.source)
             for each in self._file.flows
@@ -49,7 +61,7 @@ class MirrorProcess:
                 source,
                 target,
                 syncs=syncs,
-                plan=lambda: flow.plan,
+                share=lambda: flow.share,
                 beats_back=not back,
             ).run(self._stop)
 
@@ -87,5 +99,6 @@ class MirrorProcess:
         try:
             run()  # type: ignore[operator]
         except BaseException as error:  # noqa: BLE001 - the main thread raises it
+            _log.error("mirror_flow_ended", error=str(error))
             self._error = self._error or error
             self._ended.set()

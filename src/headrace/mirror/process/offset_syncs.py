@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import Final
 
@@ -11,6 +11,7 @@ from headrace.mirror.offset_sync_table import OffsetSyncTable
 from headrace.model.ids import TopicPartition
 
 _MOST_PENDING: Final = 10_000
+_MOST_AT_ONCE: Final = 16
 _IDLE_SECONDS: Final = 1.0
 
 
@@ -32,38 +33,30 @@ class OffsetSyncs:
         self._last: dict[TopicPartition, tuple[int, float]] = {}
 
     def restore(self, syncs: Iterable[OffsetSync]) -> None:
-        """Take syncs that an earlier process wrote, oldest first, before those of this one."""
+        """Take all syncs that were written, by this process or another one, oldest first."""
         restored: dict[TopicPartition, OffsetSyncTable] = {}
         for sync in syncs:
             restored.setdefault(sync.partition, OffsetSyncTable()).add(sync)
         with self._lock:
-            for partition, table in restored.items():
-                present = self._tables.get(partition)
-                for pair in present.syncs if present is not None else ():
-                    table.add(OffsetSync(partition, *pair))
-                self._tables[partition] = table
+            for sync in self._pending:
+                restored.setdefault(sync.partition, OffsetSyncTable()).add(sync)
+            self._tables |= restored
 
-    def copied(
-        self, partition: TopicPartition, first: tuple[int, int] | None, last: tuple[int, int]
-    ) -> None:
-        """Note committed records.
-
-        Args:
-            first: source and target offset of the first record of this process, or None if they
-                are not known.
-            last: those of the last one that was committed.
-        """
+    def copied(self, partition: TopicPartition, pairs: Sequence[tuple[int, int]]) -> None:
+        """Note committed records: offsets at the source and at the target, ascending."""
+        if not pairs:
+            return
         now = time.monotonic()
+        # A large transaction gets few syncs: the table keeps only some of them anyway.
+        span = max(self._lag_max, (pairs[-1][1] - pairs[0][1]) // _MOST_AT_ONCE)
         with self._lock:
             known = self._last.get(partition)
-            if known is None and first is not None and first < last:
-                self._add(OffsetSync(partition, *first), now)
-            if (
-                known is None
-                or last[1] - known[0] >= self._lag_max
-                or now - known[1] >= _IDLE_SECONDS
-            ):
-                self._add(OffsetSync(partition, *last), now)
+            for source, target in pairs:
+                if known is None or target - known[0] >= span:
+                    known = self._add(OffsetSync(partition, source, target), now)
+            source, target = pairs[-1]
+            if known is not None and target > known[0] and now - known[1] >= _IDLE_SECONDS:
+                self._add(OffsetSync(partition, source, target), now)
 
     def translate(self, partition: TopicPartition, offset: int) -> int | None:
         """Return where a reader at an offset of the source goes on at the target, if known."""
@@ -84,10 +77,11 @@ class OffsetSyncs:
             room = _MOST_PENDING - len(self._pending)
             self._pending.extendleft(reversed(syncs[-room:] if room else []))
 
-    def _add(self, sync: OffsetSync, now: float) -> None:
+    def _add(self, sync: OffsetSync, now: float) -> tuple[int, float]:
         self._table(sync.partition).add(sync)
         self._pending.append(sync)
-        self._last[sync.partition] = (sync.offset, now)
+        self._last[sync.partition] = added = (sync.offset, now)
+        return added
 
     def _table(self, partition: TopicPartition) -> OffsetSyncTable:
         table = self._tables.get(partition)

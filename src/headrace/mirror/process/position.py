@@ -7,14 +7,14 @@ positions along, and is copied from the beginning when it is created again.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
 from headrace.client.error import BrokerError, error_of
 from headrace.client.network.connection import BrokerConnection
-from headrace.client.network.leader_call import walk
+from headrace.client.network.leader_call import by_topic, walk
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.write.transaction_calls import OffsetAndMetadata
 from headrace.model.ids import TopicPartition
@@ -30,6 +30,11 @@ _UNSTABLE_SECONDS: Final = 0.1
 def position_group(flow: str) -> str:
     """Return the group whose offsets are the positions of a flow, `A->B`."""
     return f"mirror-{flow}"
+
+
+def is_position_group(group: str) -> bool:
+    """Return whether a group holds the positions of a flow."""
+    return group.startswith("mirror-") and "->" in group
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +68,30 @@ class Position:
 
 
 def read_positions(
-    pool: ConnectionPool, flow: str, *, stable: bool = True, timeout_seconds: float = 60.0
+    pool: ConnectionPool,
+    flow: str,
+    partitions: Collection[TopicPartition] | None = None,
+    *,
+    stable: bool = True,
+    timeout_seconds: float = 90.0,
 ) -> dict[TopicPartition, Position]:
-    """Return all positions of a flow, by the target's partitions.
+    """Return the positions of a flow, by the target's partitions.
 
     Args:
+        partitions: at the target; all by default.
         stable: wait for the end of a transaction that may still change them.
 
     Raises:
         BrokerError: the coordinator refuses, or the transaction does not end in time.
     """
     group = position_group(flow)
-    body = {"groups": [{"group_id": group, "topics": None}], "require_stable": stable}
+    topics = None
+    if partitions is not None:
+        topics = [
+            {"name": name, "partition_indexes": indexes}
+            for name, indexes in by_topic(partitions).items()
+        ]
+    body = {"groups": [{"group_id": group, "topics": topics}], "require_stable": stable}
 
     def call(connection: BrokerConnection) -> Any:
         answer = connection.call(

@@ -7,7 +7,7 @@ Rule 3: every batch is checked against its CRC first. The target gets a new one,
         has another producer, and damage would be hidden by it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from headrace.client.read.batch_reader import FetchedBatches
@@ -24,30 +24,33 @@ class SourceBatches:
     Attributes:
         partition: at the source.
         batches: whole batches that can be written to. May be empty: all of it was left out.
+        last_offsets: the last offset of each batch, at the source.
         offset, next_offset: the position before and after.
-        first_offset, last_offset: of the first and the last record in `batches`; -1 without one.
+        first_offset: of the first record in `batches`; -1 without one.
         records: how many records.
         newest_ms: the latest time of a record, -1 without one.
         first_epoch, last_epoch: leader epochs of the first and the last fetched batch, -1 if none.
         end: where the source's log ends for readers of committed records.
+        size_bytes: of all batches.
     """
 
     partition: TopicPartition
     batches: list[memoryview]
+    last_offsets: list[int]
     offset: int
     next_offset: int
     first_offset: int
-    last_offset: int
     records: int
     newest_ms: int
     first_epoch: int
     last_epoch: int
     end: int
     topic_id: UUID | None
+    size_bytes: int
 
-    @property
-    def size_bytes(self) -> int:
-        return sum(map(len, self.batches))
+    def without_bytes(self) -> "SourceBatches":
+        """Return the numbers alone, so that the memory of the batches is free."""
+        return replace(self, batches=[], last_offsets=[])
 
 
 def source_batches(fetched: FetchedBatches) -> SourceBatches:
@@ -59,7 +62,8 @@ def source_batches(fetched: FetchedBatches) -> SourceBatches:
     """
     aborted = _AbortedTransactions(fetched.aborted)
     kept: list[memoryview] = []
-    next_offset, first_offset, last_offset = fetched.offset, -1, -1
+    last_offsets: list[int] = []
+    next_offset, first_offset = fetched.offset, -1
     first_epoch = last_epoch = newest_ms = -1
     records = 0
     for batch in iter_batches(fetched.data):
@@ -77,24 +81,25 @@ def source_batches(fetched: FetchedBatches) -> SourceBatches:
         if data is None:
             continue
         kept.append(data)
+        last_offsets.append(batch.last_offset)
         if first_offset < 0:
             first_offset = wanted
-        last_offset = batch.last_offset
         newest_ms = max(newest_ms, batch.max_timestamp)
         records += Batch(data).record_count
     return SourceBatches(
         fetched.partition,
         kept,
+        last_offsets,
         fetched.offset,
         next_offset,
         first_offset,
-        last_offset,
         records,
         newest_ms,
         first_epoch,
         last_epoch,
         fetched.end,
         fetched.topic_id,
+        sum(map(len, kept)),
     )
 
 

@@ -1,27 +1,38 @@
 """Writes batches and positions to the target, in transactions.
 
-One transactional id per flow: a process that starts takes it over, which aborts what a killed
-process left open, and fences a process that still runs.
+One transactional id per flow, or per flow and instance: a process that starts takes it over, which
+aborts what a killed process left open, and fences a process that still runs. Instances that share a
+flow commit as members of its group, so that one that lost its partitions is refused (KIP-447).
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-from headrace.client.error import ProducerFenced
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.client.write.partition_queue import AcknowledgedRecords
-from headrace.client.write.pending_batch import SharedBuffer, pending_batches
-from headrace.client.write.producer_id import transactional_identity
+from headrace.client.write.pending_batch import PendingBatch, SharedBuffer, pending_batches
 from headrace.client.write.sender import Sender
-from headrace.client.write.transaction_calls import NO_MEMBERSHIP
+from headrace.client.write.transaction_calls import NO_MEMBERSHIP, GroupMembership
 from headrace.client.write.writer_transaction import WriterTransaction
 from headrace.mirror.process.position import Position
+from headrace.mirror.process.source_batches import SourceBatches
 from headrace.model.ids import TopicPartition
 
-TIMEOUT_MS: Final = 60_000
+TIMEOUT_MS: Final = 30_000
+"""A transaction takes less than a second; what a killed instance left open blocks its partitions
+for so long."""
+
 _MAX_IN_FLIGHT: Final = 5
 _MAX_HELD_BYTES: Final = 16 << 20
+
+
+class OffsetPair(NamedTuple):
+    """The offset of a record at the source and that of its copy."""
+
+    source: int
+    target: int
 
 
 class TargetWriter:
@@ -31,14 +42,21 @@ class TargetWriter:
         writer = TargetWriter(settings, "mirror-A->B", "mirror-A->B")
         writer.open()
         writer.begin()
-        writer.write(partition, batches)
+        writer.write(partition, source_batches(fetched))
         writer.commit({partition: position})
     """
 
-    def __init__(self, settings: ClientSettings, transactional_id: str, group: str) -> None:
+    def __init__(
+        self,
+        settings: ClientSettings,
+        transactional_id: str,
+        group: str,
+        membership: GroupMembership = NO_MEMBERSHIP,
+    ) -> None:
+        self._membership = membership
+        self._begun_at = 0.0
         self._pool = ConnectionPool(settings)
         self._group = group
-        self._transactional_id = transactional_id
         self._transaction = WriterTransaction(self._pool, transactional_id, TIMEOUT_MS)
         self._sender = Sender(
             self._pool,
@@ -46,7 +64,10 @@ class TargetWriter:
             max_in_flight=_MAX_IN_FLIGHT,
             transactional_id=transactional_id,
             enlist=self._transaction.enlist,
+            on_acknowledged=self._acknowledged,
         )
+        self._sources: dict[int, tuple[int, int]] = {}
+        self._pairs: defaultdict[TopicPartition, list[OffsetPair]] = defaultdict(list)
 
     @property
     def pool(self) -> ConnectionPool:
@@ -59,18 +80,24 @@ class TargetWriter:
         self._sender.adds_partitions = self._transaction.second_version
 
     def begin(self) -> None:
+        """Begin a transaction."""
+        self._begun_at = time.monotonic()
         self._transaction.begin(self._sender.identity)
 
-    def write(self, partition: TopicPartition, batches: Iterable[memoryview]) -> None:
+    def write(self, partition: TopicPartition, source: SourceBatches) -> None:
         """Send batches, in their order. Waits while much is on its way already.
 
         Raises:
             WriteFailed: the target refuses an earlier batch.
             ProducerFenced: another process has the transactional id.
         """
-        for data in batches:
+        first = source.first_offset
+        for data, last in zip(source.batches, source.last_offsets, strict=True):
             self._sender.hold(len(data))
-            self._sender.push(partition, pending_batches([data], SharedBuffer(len(data), 1)))
+            (pending,) = pending_batches([data], SharedBuffer(len(data), 1))
+            self._sources[pending.order] = first, last
+            self._sender.push(partition, [pending])
+            first = last + 1
         self._sender.pump()
         while self._sender.held_bytes > _MAX_HELD_BYTES:
             self._sender.wait()
@@ -87,29 +114,34 @@ class TargetWriter:
         self._transaction.commit_offsets(
             self._group,
             {partition: each.committed() for partition, each in positions.items()},
-            NO_MEMBERSHIP,
+            self._membership,
         )
         identity = self._transaction.end(committed=True)
         if identity != self._sender.identity:
             self._sender.restart(identity)
 
-    def acknowledged(self, partition: TopicPartition) -> AcknowledgedRecords | None:
-        """Return what a partition has taken since `open`."""
-        queue = self._sender.queues.get(partition)
-        return None if queue is None else queue.acknowledged
+    def take_pairs(self) -> dict[TopicPartition, list[OffsetPair]]:
+        """Return which offsets the batches since the last call have at both sides, in order."""
+        pairs, self._pairs = self._pairs, defaultdict(list)
+        return pairs
 
-    def is_replaced(self) -> bool:
-        """Return whether another process has taken the transactional id over.
+    def _acknowledged(
+        self, partition: TopicPartition, batch: PendingBatch, base_offset: int
+    ) -> None:
+        first, last = self._sources.pop(batch.order)
+        if base_offset >= 0:
+            found = self._pairs[partition]
+            found.append(OffsetPair(first, base_offset))
+            if batch.records > 1:
+                found.append(OffsetPair(last, base_offset + batch.records - 1))
 
-        The other reason to be fenced is a transaction that took too long and was aborted.
+    @property
+    def may_have_timed_out(self) -> bool:
+        """Whether the transaction is so old that its coordinator may have aborted it.
+
+        A writer is fenced then, too. Otherwise another process has taken the transactional id over.
         """
-        try:
-            transactional_identity(
-                self._pool, self._transactional_id, TIMEOUT_MS, self._sender.identity
-            )
-        except ProducerFenced:
-            return True
-        return False
+        return time.monotonic() - self._begun_at > TIMEOUT_MS / 2000
 
     def close(self) -> None:
         """Disconnect. An open transaction is aborted by the next process, or by its timeout."""
