@@ -28,6 +28,8 @@ BASES: Final[dict[str, type[Component]]] = {
 }
 
 _PACKAGE = "headrace.ingest"
+# The extra with a library that is not part of `ingest`.
+_EXTRAS: Final = {"sqlalchemy": "sql"}
 
 # kind: {short name: (module below headrace.ingest, class, Flume's Java classes)}
 _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
@@ -61,6 +63,7 @@ _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
             "SpoolDirectorySource",
             ("org.apache.flume.source.SpoolDirectorySource",),
         ),
+        "sql": ("sources.sql", "SqlSource", ()),
         "stress": ("sources.stress", "StressSource", ("org.apache.flume.source.StressSource",)),
         "syslogtcp": (
             "sources.syslog_tcp",
@@ -238,8 +241,9 @@ def _load(kind: str, module_name: str, class_name: str) -> type[Component]:
             and error.name
             and not error.name.startswith("headrace")
         ):
+            extra = _EXTRAS.get(error.name, "ingest")
             raise ConfigError(
-                f"the {kind} {class_name} needs {error.name}: pip install 'headrace[ingest]'"
+                f"the {kind} {class_name} needs {error.name}: pip install 'headrace[{extra}]'"
             ) from error
         raise ConfigError(f"cannot import {module_name}: {error}") from error
     component = getattr(module, class_name, None)

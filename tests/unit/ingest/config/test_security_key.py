@@ -35,6 +35,7 @@ HONOURED = {
     ("source", "multiport_syslogtcp"): _SERVER,
     ("sink", "avro"): _CLIENT,
     ("sink", "thrift"): _CLIENT,
+    ("source", "sql"): {"password"},
     ("sink", "jdbc"): {"password"},
 }
 COMPONENTS = [(kind, name) for kind, names in component_names().items() for name in names]
