@@ -37,6 +37,7 @@ HONOURED = {
     ("sink", "thrift"): _CLIENT,
     ("source", "sql"): {"password"},
     ("sink", "jdbc"): {"password"},
+    ("sink", "sql"): {"password"},
 }
 COMPONENTS = [(kind, name) for kind, names in component_names().items() for name in names]
 
