@@ -58,6 +58,7 @@ _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
             "SequenceSource",
             ("org.apache.flume.source.SequenceGeneratorSource",),
         ),
+        "singer": ("sources.singer", "SingerSource", ()),
         "spooldir": (
             "sources.spool_directory",
             "SpoolDirectorySource",
