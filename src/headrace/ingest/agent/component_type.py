@@ -118,6 +118,7 @@ _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
         "kafka": ("sinks.kafka", "KafkaSink", ("org.apache.flume.sink.kafka.KafkaSink",)),
         "logger": ("sinks.logger", "LoggerSink", ("org.apache.flume.sink.LoggerSink",)),
         "null": ("sinks.null", "NullSink", ("org.apache.flume.sink.NullSink",)),
+        "singer": ("sinks.singer", "SingerSink", ()),
         "sql": ("sinks.sql", "SqlSink", ()),
         "thrift": ("sinks.thrift", "ThriftSink", ("org.apache.flume.sink.ThriftSink",)),
     },
