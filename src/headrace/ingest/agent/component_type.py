@@ -36,6 +36,7 @@ _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
     "source": {
         "avro": ("sources.avro", "AvroSource", ("org.apache.flume.source.AvroSource",)),
         "exec": ("sources.exec", "ExecSource", ("org.apache.flume.source.ExecSource",)),
+        "files": ("sources.files", "FilesSource", ()),
         "http": ("sources.http", "HttpSource", ("org.apache.flume.source.http.HTTPSource",)),
         "kafka": (
             "sources.kafka",
