@@ -2,8 +2,8 @@
 
 As a tap: `python singer_program.py tap --config FILE [--state FILE]`. The configuration is JSON:
 `rows` says how many records, `state_every` after how many of them a STATE comes; `die_at`,
-`hang_at` and `garbage_at` say at which record it misbehaves, once if `marker` names a file that then exists;
-`shuffled` lets every run have other records after the state.
+`hang_at` and `garbage_at` say at which record it misbehaves, once if `marker` names a file that
+then exists; `shuffled` lets every run have other records after the state.
 
 As a target: `python singer_program.py target --config FILE`. It appends records to `output` and
 echoes a STATE at once, or at its end with `late`; `die_at` ends it after so many records, once.

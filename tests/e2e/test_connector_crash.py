@@ -1,12 +1,15 @@
 """Sources with one position into a topic: kill -9 of the agent loses no event and repeats none."""
 
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from headrace.client.error import ClientError
@@ -47,6 +50,13 @@ a1.sources.r1.command = {python} {program} tap
 a1.sources.r1.config = {folder}/tap.json
 a1.sources.r1.positionFile = {folder}/position.json
 a1.sources.r1.runInterval = 100
+"""
+FILES = """\
+a1.sources.r1.type = files
+a1.sources.r1.path = {folder}/in
+a1.sources.r1.minAge = 0
+a1.sources.r1.pollDelay = 50
+a1.sources.r1.afterRead = delete
 """
 
 
@@ -103,3 +113,18 @@ def test_records_of_a_tap_are_in_the_topic_once(
     )
     kill_and_finish(AgentProcess(tmp_path, text), lambda: values(broker, topic))
     assert values(broker, topic) == list(range(ROWS))
+
+
+def test_rows_of_files_are_in_the_topic_once(
+    tmp_path: Path, broker: BrokerProcess, topic: str
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for start in range(0, ROWS, 200):
+        table = pa.table({"id": list(range(start, start + 200))})
+        pq.write_table(table, folder / f"{start}.parquet", row_group_size=30)
+        os.utime(folder / f"{start}.parquet", (start, start))
+    text = (WIRING + FILES).format(folder=tmp_path, broker=broker.address, topic=topic)
+    kill_and_finish(AgentProcess(tmp_path, text), lambda: values(broker, topic))
+    assert values(broker, topic) == list(range(ROWS))
+    assert list(folder.iterdir()) == []

@@ -52,13 +52,14 @@ class Bookmark:
         return folder / f"{self._source.agent or 'agent'}.{self._source.name}.position.json"
 
     def load(self) -> None:
-        """Read the position of the last run.
+        """Read the position of the last run. A source that starts again in the same run keeps its
+        own: the batches before it may still wait in a channel.
 
         Raises:
             IngestError: it cannot be read.
         """
-        self.value, self.number, self._uncertain = None, 0, False
         self._take(self._stored())
+        self._uncertain = False
 
     def deliver(self, batch: EventBatch, value: Any) -> None:
         """Put a batch into the channels; `value` is the position after it. An empty batch only

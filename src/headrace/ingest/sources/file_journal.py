@@ -18,11 +18,13 @@ class FileProgress(NamedTuple):
         identity: size and time of the file; another file under its name has another.
         rows: how many rows are delivered.
         done: it was read to its end, or cannot be read.
+        number: counts the steps of all files; of two steps the later one counts.
     """
 
     identity: str
     rows: int
     done: bool
+    number: int
 
     def to_text(self) -> str:
         return json.dumps(list(self))
@@ -31,11 +33,12 @@ class FileProgress(NamedTuple):
     def from_text(cls, text: str) -> "FileProgress | None":
         """Return the progress that `to_text` wrote, or None for something else."""
         try:
-            identity, rows, done = json.loads(text)
+            identity, rows, done, number = json.loads(text)
         except (ValueError, TypeError):
             return None
-        if isinstance(identity, str) and isinstance(rows, int) and isinstance(done, bool):
-            return cls(identity, rows, done)
+        counts = isinstance(rows, int) and isinstance(number, int)
+        if counts and isinstance(identity, str) and isinstance(done, bool):
+            return cls(identity, rows, done, number)
         return None
 
 

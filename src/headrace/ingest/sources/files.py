@@ -94,7 +94,8 @@ class FilesSource(ReplayableSource):
         self._current: FoundFile | None = None
         self._rows: Iterator[Rows] | None = None
         self._delivered = 0
-        self._awaiting: dict[str, tuple[FoundFile, str]] = {}
+        self._number = 0
+        self._awaiting: dict[str, FoundFile] = {}
         self._looked_at = float("-inf")
         self._uncertain = False
 
@@ -114,12 +115,19 @@ class FilesSource(ReplayableSource):
         self._looked_at = float("-inf")
 
     def _load(self) -> None:
+        """Read how far files were read. Steps whose rows wait in a channel are in no ledger yet, so
+        that one counts only where it is ahead."""
         if self.ledger is None:
             self._journal.load()
             self._known = self._journal.files
-            return
-        marks = {key: FileProgress.from_text(mark) for key, mark in self.ledger.load().items()}
-        self._known = {key: each for key, each in marks.items() if each is not None}
+        else:
+            for key, mark in self.ledger.load().items():
+                progress = FileProgress.from_text(mark)
+                known = self._known.get(key)
+                if progress is not None and (known is None or known.number < progress.number):
+                    self._known[key] = progress
+        self._number = max((each.number for each in self._known.values()), default=self._number)
+        self._uncertain = False
 
     def stop(self) -> None:
         self._close()
@@ -131,8 +139,7 @@ class FilesSource(ReplayableSource):
         if self._uncertain:
             # A delivery that failed may have been committed: the ledger says where to go on.
             self._close()
-            self._load_later_marks()
-            self._uncertain = False
+            self._load()
         self._finish_committed()
         if self._current is None and not self._open_next():
             return False
@@ -152,17 +159,6 @@ class FilesSource(ReplayableSource):
         else:
             self._step(self._events(rows), self._delivered + len(rows), done=False)
         return True
-
-    def _load_later_marks(self) -> None:
-        """Take marks of the ledger that are ahead: those of batches in a channel are not in it."""
-        assert self.ledger is not None
-        for key, mark in self.ledger.load().items():
-            progress, known = FileProgress.from_text(mark), self._known.get(key)
-            if progress is None:
-                continue
-            same = known is not None and known.identity == progress.identity
-            if not same or (known is not None and progress.rows > known.rows) or progress.done:
-                self._known[key] = progress
 
     def _path(self) -> str:
         return "" if self._current is None else self._current.path
@@ -214,7 +210,7 @@ class FilesSource(ReplayableSource):
             progress = self._known.get(file.key)
             if progress is None or progress.identity != file.identity or not progress.done:
                 self._found.append(file)
-            elif self._after != "keep" and progress.rows >= 0:
+            elif self._after != "keep" and progress.rows >= 0 and self._is_stored(file.key):
                 self._put_away(file)
         if self.ledger is None:
             self._journal.forget_missing(present)
@@ -254,7 +250,7 @@ class FilesSource(ReplayableSource):
         """Deliver some rows and store how far the file is read."""
         file = self._current
         assert file is not None
-        progress = FileProgress(file.identity, rows, done)
+        progress = FileProgress(file.identity, rows, done, self._number + 1)
         if self.ledger is not None:
             batch.marks = {file.key: progress.to_text()}
         try:
@@ -269,7 +265,7 @@ class FilesSource(ReplayableSource):
         if self.ledger is None:
             self._journal.write(file.key, progress)
         self._known[file.key] = progress
-        self._delivered = rows
+        self._number, self._delivered = progress.number, rows
 
     def _end_of_file(self, *, readable: bool) -> None:
         file = self._current
@@ -286,16 +282,19 @@ class FilesSource(ReplayableSource):
         if self.ledger is None:
             self._put_away(file)
         else:
-            self._awaiting[file.key] = (file, self._known[file.key].to_text())
+            self._awaiting[file.key] = file
 
     def _finish_committed(self) -> None:
-        if not self._awaiting or self.ledger is None:
-            return
-        marks = self.ledger.committed()
-        for key, (file, mark) in list(self._awaiting.items()):
-            if marks.get(key) == mark:
+        for key, file in list(self._awaiting.items()):
+            if self._is_stored(key):
                 self._put_away(file)
                 del self._awaiting[key]
+
+    def _is_stored(self, key: str) -> bool:
+        """Return whether a crash would not read the file again."""
+        if self.ledger is None:
+            return True
+        return self.ledger.committed().get(key) == self._known[key].to_text()
 
     def _put_away(self, file: FoundFile) -> None:
         """Delete or move a read file. After a crash before that, the next look does it."""

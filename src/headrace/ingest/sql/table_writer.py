@@ -123,7 +123,7 @@ class TableWriter:
                 rows = [{f"key_{name}": value for name, value in row.items()} for row in rows]
                 connection.execute(statement, rows)
             else:
-                connection.execute(self._insert(connection.dialect.name, names), rows)
+                connection.execute(self.statement(connection.dialect.name, names), rows)
 
     def _delete(self) -> sa.Delete:
         conditions = [
@@ -133,7 +133,8 @@ class TableWriter:
         ]
         return sa.delete(self.table).where(*conditions)
 
-    def _insert(self, dialect: str, names: Sequence[str]) -> sa.Insert:
+    def statement(self, dialect: str, names: Sequence[str]) -> sa.Insert:
+        """Return the insert, or the upsert, of rows with these columns."""
         if not self._upsert:
             return sa.insert(self.table)
         others = [name for name in names if name not in self._keys]

@@ -3,15 +3,20 @@
 import json
 import re
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 
+from headrace.ingest.agent.component_type import find_component
 from headrace.ingest.error import DeliveryFailed, IngestError
 from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.sink import Sink
+from headrace.ingest.sql.table_writer import TableWriter
 from headrace.model.error import ConfigError
 from testkit.sample.ingest_agent import make
 
@@ -180,3 +185,31 @@ def test_settings_that_cannot_be_meant(texts: dict[str, str], message: str) -> N
     written = {"url": "sqlite:////tmp/x.db", "table": "t", "keyColumns": "id", **texts}
     with pytest.raises(ConfigError, match=message):
         make("sink", "sql", {key: value for key, value in written.items() if value})
+
+
+@pytest.mark.parametrize(
+    ("dialect", "clause"),
+    [
+        (postgresql.dialect(), "ON CONFLICT (id) DO UPDATE SET item = excluded.item"),
+        (sqlite.dialect(), "ON CONFLICT (id) DO UPDATE SET item = excluded.item"),
+        (mysql.dialect(), "ON DUPLICATE KEY UPDATE item = "),
+    ],
+)
+def test_each_database_has_its_upsert(dialect: sa.Dialect, clause: str) -> None:
+    columns = (sa.Column("id", sa.Integer, primary_key=True), sa.Column("item", sa.Text))
+    writer = TableWriter(sa.Table("orders", sa.MetaData(), *columns), ["id"], upsert=True)
+    statement = writer.statement(dialect.name, ["id", "item"])
+    assert clause in " ".join(str(statement.compile(dialect=dialect)).split())
+
+
+@pytest.mark.parametrize("kind", ["source", "sink"])
+def test_a_missing_library_is_named_with_its_extra(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(sys.modules):
+        if name.startswith(("headrace.ingest.sql", "headrace.ingest.sinks.sql")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "headrace.ingest.sources.sql", raising=False)
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    with pytest.raises(ConfigError, match=r"needs sqlalchemy: pip install 'headrace\[sql\]'"):
+        find_component(kind, "sql")
