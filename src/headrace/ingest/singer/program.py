@@ -38,7 +38,7 @@ PROGRAM_SETTINGS: Final[tuple[Setting, ...]] = (
 
 
 def command_of(settings: Settings, *arguments: str) -> list[str]:
-    """Return the words of the command, with its configuration file and more arguments.
+    """Return the command as a list, with its configuration file and more arguments.
 
     Raises:
         SettingError: the command cannot be split into words.
@@ -69,7 +69,7 @@ class Program:
         Raises:
             OSError: it cannot be started.
         """
-        self.name = os.path.basename(command[0])  # noqa: PTH119 - a word of a command, no path
+        self.name = os.path.basename(command[0])  # noqa: PTH119 - part of a command, no path
         self._timeout_seconds = settings.number("timeout") / 1000
         self._logs = settings.flag("logStdErr")
         self._longest = settings.number("maxLineLength")
