@@ -30,6 +30,7 @@ SUITES = (
     "wire",
     "fetch_session",
     "broker",
+    "scaling",
     "cluster",
     "many_partitions",
     "background",

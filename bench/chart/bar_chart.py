@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from bench.chart.comparison import Comparison, exact_ratio, verdict_kind
 from bench.chart.frame import FOOT_HEIGHT, HEAD_HEIGHT, MARGIN, SERIES, Frame
 from bench.chart.scale import figure, tick_text, ticks_to
-from bench.chart.svg import WIDTH, document, element, label, whisker, wrapped
+from bench.chart.svg import WIDTH, document, element, label, text_width, whisker, wrapped
 
 _PLOT_LEFT, _PLOT_RIGHT = 250, 600
 _VERDICT_LEFT = 690
@@ -110,10 +110,13 @@ def _verdicts(each: Comparison, top: float) -> list[str]:
         y = top + number * _BAR + 11 + (_BAR if len(peers) > 1 else 0)
         kind, bar = verdict_kind(peer), ""
         if peer.reached is not None:
-            bar = f"bar {_short(peer.bar)} {'reached ✓' if peer.reached else 'missed ✗'}"
-        if len(peers) > 1:
-            words = f"{ratio}, {bar}" if bar else ratio
-            drawn.append(label(words, _VERDICT_LEFT, y, kind=kind, size=12, bold=True))
+            end = "reached ✓" if peer.reached else "missed ✗"
+            bar = f"bar {_short(peer.bar)} {end}"
+            if text_width(bar, 12) > WIDTH - MARGIN - _VERDICT_LEFT:
+                bar = f"bar {end}"  # the page has it in full
+        if len(peers) > 1:  # a line for each
+            words = f"{ratio} {'✓' if peer.reached else '✗'} {_short(peer.bar)}" if bar else ratio
+            drawn.append(label(words, _VERDICT_LEFT, y, kind=kind, size=12))
             continue
         own = "missed" if peer.standing == "behind" else "text"
         drawn.append(label(ratio, _VERDICT_LEFT, y, kind=own, size=12, bold=True))

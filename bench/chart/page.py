@@ -118,7 +118,8 @@ def _has_peer(row: Result) -> bool:
 def _full_name(row: Result) -> str:
     if row.name == row.subject:
         return f"{row.suite}: {row.name}"
-    return f"{row.suite}: {row.subject}: {row.name.removeprefix('the same').lstrip(' ,')}"
+    subject = row.subject.partition("; against ")[0]
+    return f"{row.suite}: {subject}: {row.name.removeprefix('the same').lstrip(' ,')}"
 
 
 def _missed_rows(rows: Sequence[tuple[Result, Comparison]]) -> str:

@@ -1,11 +1,12 @@
 """Every ratio of the table as a point on one logarithmic axis, also where we are behind."""
 
+import math
 from collections.abc import Callable, Sequence
 from math import log10
 
 from bench.chart.comparison import BEHIND, Comparison, bar_ratio, exact_ratio, verdict_kind
 from bench.chart.frame import FOOT_HEIGHT, MARGIN, Frame
-from bench.chart.scale import powers_around
+from bench.chart.scale import steps_around
 from bench.chart.svg import WIDTH, document, element, label, whisker, wrapped
 
 _LEFT, _RIGHT = 420, 690
@@ -17,8 +18,8 @@ _SIZE = 11
 
 def ratio_chart(frame: Frame, rows: Sequence[Comparison], *, more_is_better: bool) -> str:
     """Return the file. Each comparison has one peer; rows keep the order of the table."""
-    edges = powers_around(min(_low(each) for each in rows), max(_high(each) for each in rows))
-    per_power = (_RIGHT - _LEFT) / (len(edges) - 1)
+    edges = steps_around(min(_low(each) for each in rows), max(_high(each) for each in rows))
+    per_power = (_RIGHT - _LEFT) / (log10(edges[-1]) - log10(edges[0]))
 
     def place(ratio: float) -> float:
         return _LEFT + (log10(max(ratio, edges[0])) - log10(edges[0])) * per_power
@@ -42,10 +43,10 @@ def ratio_chart(frame: Frame, rows: Sequence[Comparison], *, more_is_better: boo
     ]
     for edge in edges:
         x = place(edge)
-        kind = "axis" if edge == 1 else "grid"
+        kind = "axis" if math.isclose(edge, 1) else "grid"
         drawn.append(element("line", x1=x, x2=x, y1=_HEAD - 8, y2=bottom, class_=kind))
         drawn += [
-            label(f"{edge:g}×", x, y, kind="quiet", size=_SIZE, anchor="middle")
+            label(_tick(edge), x, y, kind="quiet", size=_SIZE, anchor="middle")
             for y in (_HEAD - 12, bottom + 16)
         ]
     top: float = _HEAD
@@ -64,7 +65,7 @@ def _words(each: Comparison, words: list[str], top: float) -> list[str]:
     said = exact_ratio(each.ours, peer)
     if peer.reached is not None:
         at = bar_ratio(peer.bar)
-        said += f"  bar {f'{at:g}×' if at is not None else 'in ' + each.unit}"
+        said += "  bar" if at is None else f"  bar {at:g}×"
         said += " reached ✓" if peer.reached else " missed ✗"
     elif peer.standing == BEHIND:
         said += "  behind, no bar"
@@ -96,6 +97,11 @@ def _marks(each: Comparison, top: float, tall: float, place: Callable[[float], f
         )
     )
     return drawn
+
+
+def _tick(edge: float) -> str:
+    """Return the step; only powers of ten have room for their sign."""
+    return f"{edge:g}×" if math.isclose(log10(edge) % 1, 0) else f"{edge:g}"
 
 
 def _low(each: Comparison) -> float:

@@ -11,10 +11,13 @@ def ticks_to(largest: float, most: int = 6) -> list[float]:
     return [step * number for number in range(math.ceil(largest / step - 1e-9) + 1)]
 
 
-def powers_around(smallest: float, largest: float) -> list[float]:
-    """Return the powers of ten from at most `smallest` to at least `largest`."""
+def steps_around(smallest: float, largest: float) -> list[float]:
+    """Return 1, 2 and 5 times powers of ten, from at most `smallest` to at least `largest`."""
     first, last = math.floor(math.log10(smallest)), math.ceil(math.log10(largest))
-    return [10.0**power for power in range(first, max(last, first + 1) + 1)]
+    steps = [size * 10.0**power for power in range(first, last + 1) for size in (1, 2, 5)]
+    below = max(number for number, step in enumerate(steps) if step <= smallest)
+    above = min(number for number, step in enumerate(steps) if step >= largest)
+    return steps[below : above + 1]
 
 
 def figure(value: float) -> str:
@@ -31,5 +34,5 @@ def tick_text(value: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """Return a ratio as the table of results writes it."""
-    return f"{ratio:.2f}×"
+    """Return a ratio as the table of results writes it, without a fraction from 100 on."""
+    return f"{ratio:.0f}×" if ratio >= 100 else f"{ratio:.2f}×"
