@@ -1,14 +1,17 @@
 """A line per side over a growing size, and under it the figures, their ratios and their bars."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import log10
 
 from bench.chart.bar_chart import Panel
 from bench.chart.comparison import BEHIND, Comparison, exact_ratio
 from bench.chart.frame import FOOT_HEIGHT, HEAD_HEIGHT, MARGIN, Frame
-from bench.chart.scale import figure, tick_text, ticks_to
+from bench.chart.scale import figure, steps_around, tick_text, ticks_to
 from bench.chart.svg import WIDTH, document, element, label, whisker
 
-_LEFT, _RIGHT = 150, WIDTH - 70
+_LEFT, _RIGHT = 205, WIDTH - 70
+_LOGARITHMIC_FROM = 30
+"""How many times the smallest figure the largest is, when the axis is no longer linear."""
 _PLOT = 220
 _TABLE_ROW = 19
 _PANEL_HEAD, _PANEL_FOOT = 34, 20
@@ -33,17 +36,21 @@ def _panel(frame: Frame, panel: Panel, top: float, axis: str) -> list[str]:
     unit = points[0].unit
     better = "more is better" if unit.endswith("/s") else "less is better"
     base = top + _PANEL_HEAD + _PLOT
-    ticks = ticks_to(
-        max(max(each.ours * (1 + (each.spread or 0) / 2), each.peers[0].value) for each in points)
-    )
-    scale = _PLOT / ticks[-1]
+    ticks, height, linear = _axis(points)
     drawn = [
         label(panel.title, MARGIN, top + 16, size=14, bold=True),
-        label(f"{unit}, {better}", WIDTH - MARGIN, top + 16, kind="quiet", size=12, anchor="end"),
+        label(
+            f"{unit}, {better}{'' if linear else ', logarithmic axis'}",
+            WIDTH - MARGIN,
+            top + 16,
+            kind="quiet",
+            size=12,
+            anchor="end",
+        ),
     ]
-    for tick in ticks:
-        y = base - tick * scale
-        kind = "grid" if tick else "axis"
+    for number, tick in enumerate(ticks):
+        y = base - height(tick)
+        kind = "grid" if number else "axis"
         drawn += [
             element("line", x1=_LEFT - 40, x2=_RIGHT + 40, y1=y, y2=y, class_=kind),
             label(tick_text(tick), _LEFT - 46, y + 4, kind="quiet", size=11, anchor="end"),
@@ -53,7 +60,7 @@ def _panel(frame: Frame, panel: Panel, top: float, axis: str) -> list[str]:
         ("peer", [each.peers[0].value for each in points]),
         ("ours", [each.ours for each in points]),
     ):
-        heights = [base - value * scale for value in values]
+        heights = [base - height(value) for value in values]
         route = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(places, heights, strict=True))
         drawn.append(element("polyline", points=route, class_=f"line {kind}"))
         drawn += [
@@ -63,18 +70,27 @@ def _panel(frame: Frame, panel: Panel, top: float, axis: str) -> list[str]:
     for x, each in zip(places, points, strict=True):
         if each.spread:
             low, high = each.ours * (1 - each.spread / 2), each.ours * (1 + each.spread / 2)
-            drawn.append(whisker(base - max(low, 0) * scale, base - high * scale, x, upright=True))
+            drawn.append(whisker(base - height(low), base - height(high), x, upright=True))
     return drawn + _table(frame, points, places, base, axis)
+
+
+def _axis(points: Sequence[Comparison]) -> tuple[list[float], Callable[[float], float], bool]:
+    """Return the ticks, how high a figure is above the base, and whether the axis is linear."""
+    values = [value for each in points for value in (each.ours, each.peers[0].value)]
+    largest = max(*values, *(each.ours * (1 + (each.spread or 0) / 2) for each in points))
+    if max(values) < _LOGARITHMIC_FROM * min(values):
+        ticks = ticks_to(largest)
+        return ticks, lambda value: max(value, 0) / ticks[-1] * _PLOT, True
+    ticks = steps_around(min(values), largest)
+    decades = log10(ticks[-1] / ticks[0])
+    return ticks, lambda value: log10(max(value, ticks[0]) / ticks[0]) / decades * _PLOT, False
 
 
 def _table(
     frame: Frame, points: Sequence[Comparison], places: Sequence[float], base: float, axis: str
 ) -> list[str]:
     """The figures under the axis: nothing overlaps there, however close the lines are."""
-    names = (
-        axis,
-        *(each.split(" ")[0] if each == "Headrace" else each for each in frame.series[:2]),
-    )
+    names = (axis, *frame.series[:2])
     drawn = [
         label(name, MARGIN, base + (row + 1) * _TABLE_ROW, kind="quiet", size=11)
         for row, name in enumerate((*names, "ratio", "bar"))

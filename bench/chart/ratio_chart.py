@@ -1,8 +1,7 @@
 """Every ratio of the table as a point on one logarithmic axis, also where we are behind."""
 
-import math
 from collections.abc import Callable, Sequence
-from math import log10
+from math import isclose, log10
 
 from bench.chart.comparison import BEHIND, Comparison, bar_ratio, exact_ratio, verdict_kind
 from bench.chart.frame import FOOT_HEIGHT, MARGIN, Frame
@@ -18,7 +17,7 @@ _SIZE = 11
 
 def ratio_chart(frame: Frame, rows: Sequence[Comparison], *, more_is_better: bool) -> str:
     """Return the file. Each comparison has one peer; rows keep the order of the table."""
-    edges = steps_around(min(_low(each) for each in rows), max(_high(each) for each in rows))
+    edges = steps_around(min(1, *map(_low, rows)), max(1, *map(_high, rows)))
     per_power = (_RIGHT - _LEFT) / (log10(edges[-1]) - log10(edges[0]))
 
     def place(ratio: float) -> float:
@@ -43,7 +42,7 @@ def ratio_chart(frame: Frame, rows: Sequence[Comparison], *, more_is_better: boo
     ]
     for edge in edges:
         x = place(edge)
-        kind = "axis" if math.isclose(edge, 1) else "grid"
+        kind = "axis" if isclose(edge, 1) else "grid"
         drawn.append(element("line", x1=x, x2=x, y1=_HEAD - 8, y2=bottom, class_=kind))
         drawn += [
             label(_tick(edge), x, y, kind="quiet", size=_SIZE, anchor="middle")
@@ -101,7 +100,7 @@ def _marks(each: Comparison, top: float, tall: float, place: Callable[[float], f
 
 def _tick(edge: float) -> str:
     """Return the step; only powers of ten have room for their sign."""
-    return f"{edge:g}×" if math.isclose(log10(edge) % 1, 0) else f"{edge:g}"
+    return f"{edge:g}×" if isclose(log10(edge) % 1, 0) else f"{edge:g}"
 
 
 def _low(each: Comparison) -> float:

@@ -12,12 +12,15 @@ def ticks_to(largest: float, most: int = 6) -> list[float]:
 
 
 def steps_around(smallest: float, largest: float) -> list[float]:
-    """Return 1, 2 and 5 times powers of ten, from at most `smallest` to at least `largest`."""
-    first, last = math.floor(math.log10(smallest)), math.ceil(math.log10(largest))
+    """Return 1, 2 and 5 times powers of ten, from at most `smallest` to at least `largest`.
+
+    There are at least two of them, so that an axis has a length.
+    """
+    first, last = math.floor(math.log10(smallest)) - 1, math.ceil(math.log10(largest)) + 1
     steps = [size * 10.0**power for power in range(first, last + 1) for size in (1, 2, 5)]
     below = max(number for number, step in enumerate(steps) if step <= smallest)
     above = min(number for number, step in enumerate(steps) if step >= largest)
-    return steps[below : above + 1]
+    return steps[below : max(above, below + 1) + 1]
 
 
 def figure(value: float) -> str:

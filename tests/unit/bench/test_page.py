@@ -117,3 +117,14 @@ def test_a_chart_that_is_no_longer_shown_is_removed(tmp_path: Path) -> None:
 
     assert not old.exists()
     assert (tmp_path / PAGE).exists()
+
+
+def test_figures_far_apart_get_a_logarithmic_axis() -> None:
+    row = "| records of {0}: produce | {1} | {1} | MB/s | 1.00× | 9% | ≥ 1× | yes | 2026-11-20 |"
+    sizes = (("10 B", 10), ("100 B", 90), ("1 KiB", 900))
+
+    far = page_of("scaling", *(row.format(size, rate) for size, rate in sizes))
+    near = page_of("scaling", *(row.format(size, 900) for size, _ in sizes))
+
+    assert "logarithmic axis" in far[f"{FOLDER}/record-size.svg"]
+    assert "logarithmic axis" not in near[f"{FOLDER}/record-size.svg"]
