@@ -26,6 +26,7 @@ SUITES = (
     "broker",
     "cluster",
     "many_partitions",
+    "scale",
     "background",
     "client",
     "client_write",
