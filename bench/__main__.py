@@ -33,6 +33,7 @@ SUITES = (
     "scaling",
     "cluster",
     "many_partitions",
+    "scale",
     "background",
     "client",
     "client_write",
