@@ -51,6 +51,7 @@ _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
             "NetcatUdpSource",
             ("org.apache.flume.source.NetcatUdpSource",),
         ),
+        "postgres_cdc": ("sources.postgres_cdc", "PostgresCdcSource", ()),
         "seq": (
             "sources.sequence",
             "SequenceSource",
