@@ -272,7 +272,7 @@ class BusyTable:
         try:
             with psycopg.connect(self._url, autocommit=True) as connection:
                 connection.execute(f"SET search_path = {self._capture.name}".encode())
-                while not self._done.wait(0.002):
+                while not self._done.wait(0.02):
                     with connection.transaction(force_rollback=dice.random() < 0.1):
                         for _ in range(dice.choice((1, 3, 120))):
                             row = dice.randrange(1, 2050)
@@ -375,6 +375,7 @@ def test_a_slot_that_is_gone_is_an_error(capture: Capture) -> None:
         ({"id": 1}, "r"),
         ({"id": 2}, "r"),
     ]
+    capture.run("INSERT INTO t VALUES (3)")
     capture.run(
         f"SELECT pg_replication_slot_advance('{capture.name}', pg_current_wal_insert_lsn())"
     )

@@ -45,6 +45,7 @@ _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
             "SyslogMultiportSource",
             ("org.apache.flume.source.MultiportSyslogTCPSource",),
         ),
+        "mysql_cdc": ("sources.mysql_cdc", "MysqlCdcSource", ()),
         "netcat": ("sources.netcat", "NetcatSource", ("org.apache.flume.source.NetcatSource",)),
         "netcatudp": (
             "sources.netcat_udp",

@@ -41,6 +41,11 @@ class Batcher(Generic[P]):
         self._boundary_mark: P | None = None
         self.ready: deque[EventBatch] = deque()
 
+    @property
+    def has_events(self) -> bool:
+        """Whether there are events of whole transactions to finish a batch with."""
+        return self._boundary > 0
+
     def drop_unfinished(self) -> None:
         """Forget what is not in `ready`: the stream begins again."""
         self._bodies, self._headers, self._bytes = [], [], 0

@@ -383,21 +383,23 @@ class PostgresCdcSource(ReplayableSource):
             message = decode(data)
             if message is not None:
                 self._changes.feed(start, message)
-        self._heartbeat(read.wal_end)
-        self._batcher.flush()
+        if self._heartbeat(read.wal_end) or self._batcher.has_events:
+            self._batcher.flush()
         self._delivery.run(self._batcher.ready)
         if read.reply:
             self._status_at = 0.0
 
-    def _heartbeat(self, wal_end: int) -> None:
+    def _heartbeat(self, wal_end: int) -> bool:
         """Move the position although no captured table changes, so that the server can remove the
-        log of other tables."""
+        log of other tables. Return whether it is time to store it."""
         now = time.monotonic()
-        idle = wal_end > self._changes.position.lsn and not self._changes.in_transaction
-        if idle and now - self._heartbeat_at >= self._heartbeat_seconds:
-            self._heartbeat_at = now
+        if now - self._heartbeat_at < self._heartbeat_seconds:
+            return False
+        self._heartbeat_at = now
+        if wal_end > self._changes.position.lsn and not self._changes.in_transaction:
             self._changes.position = Position(wal_end)
             self._batcher.end(self._changes.position)
+        return True
 
     def _confirm(self) -> None:
         """Report to the server what is committed."""
