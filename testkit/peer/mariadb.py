@@ -1,6 +1,6 @@
 """A real MariaDB server on loopback, for as long as a test runs."""
 
-import os
+import getpass
 import shutil
 import subprocess
 import tempfile
@@ -12,7 +12,6 @@ from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.readiness import free_port, wait_until
 from testkit.peer.peer import PeerMissing
 
-_USER = "mysql"
 _SERVER = Path("/usr/sbin/mariadbd")
 _INSTALL = Path("/usr/bin/mariadb-install-db")
 
@@ -24,14 +23,16 @@ def find_mariadb() -> Path:
         PeerMissing: naming the package.
     """
     if not _SERVER.exists() or not _INSTALL.exists():
-        raise PeerMissing("MariaDB is not installed; on Debian: apt-get install mariadb-server")
+        raise PeerMissing(
+            "MariaDB is not installed; on Debian: apt-get install mariadb-server-core"
+        )
     return _SERVER
 
 
 class MariadbServer:
     """A MariaDB server whose user `capture` has all rights, without a password.
 
-    As root it runs as Debian's user `mysql`. It writes a binary log of whole rows.
+    It runs as the user of the test, also as root, and writes a binary log of whole rows.
 
     Args:
         settings: more variables of the server.
@@ -58,18 +59,17 @@ class MariadbServer:
     def __enter__(self) -> "MariadbServer":
         data = self._folder / "data"
         data.mkdir()
-        if os.geteuid() == 0:
-            shutil.chown(self._folder, _USER)
-            shutil.chown(data, _USER)
         first = self._folder / "first.sql"
-        first.write_text("CREATE USER IF NOT EXISTS capture@'%';GRANT ALL ON *.* TO capture@'%';\n")
-        first.chmod(0o644)
+        first.write_text(
+            "CREATE USER IF NOT EXISTS capture@'%';\nGRANT ALL ON *.* TO capture@'%';\n"
+        )
+        user = f"--user={getpass.getuser()}"
         options = ["--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal"]
-        installed = self._run([str(_INSTALL), *options, "--skip-test-db"])
+        installed = self._run([str(_INSTALL), *options, "--skip-test-db", user])
         assert installed.wait(120) == 0, "mariadb-install-db failed"
         self._process = self._run(
             [
-                *(str(self._program), "--no-defaults", f"--datadir={data}"),
+                *(str(self._program), "--no-defaults", f"--datadir={data}", user),
                 *("--bind-address=127.0.0.1", f"--port={self.port}", f"--init-file={first}"),
                 f"--socket={self._folder / 'socket'}",
                 f"--pid-file={self._folder / 'pid'}",
@@ -93,15 +93,12 @@ class MariadbServer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self, command: list[str]) -> "subprocess.Popen[bytes]":
-        user = _USER if os.geteuid() == 0 else None
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=self._folder,
-            user=user,
-            extra_groups=[] if user else None,
             preexec_fn=die_with_parent,
         )
 

@@ -1,6 +1,8 @@
 """The postgres_cdc source with a real PostgreSQL, into topics of a real broker."""
 
 import json
+import runpy
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -425,3 +427,24 @@ def test_transactions_are_named_and_counted(capture: Capture) -> None:
     assert {each.value["transaction"]["id"] for each in rows if each.value} == {
         each.key["id"] for each in ends if each.key
     }
+
+
+def test_the_example_rebuilds_the_table(capture: Capture, tmp_path: Path) -> None:
+    program = runpy.run_path("examples/table_copy/rebuild.py")
+    text = Path("examples/table_copy/capture.conf").read_text()
+    plain = text.replace("${DATABASE}", "postgresql://h/d")
+    assert not assemble_text(plain).problems
+    capture.run("CREATE TABLE customers (id int PRIMARY KEY, name text)")
+    capture.run("INSERT INTO customers VALUES (1, 'Ada'), (2, 'Bob')")
+    with running(capture.configuration()):
+        capture.wait_for_count("customers", 2)
+        capture.run("DELETE FROM customers WHERE id = 2")
+        capture.wait_for_count("customers", 4)
+    copy = tmp_path / "copy.db"
+    topic = f"db.{capture.name}.customers"
+    assert program["rebuild"](capture.broker, topic, str(copy)) == 1
+    with sqlite3.connect(copy) as database:
+        assert database.execute("SELECT * FROM customers").fetchall() == [
+            (1, '{"id": 1, "name": "Ada"}')
+        ]
+    database.close()
