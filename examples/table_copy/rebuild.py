@@ -28,5 +28,4 @@ def rebuild(brokers: str, topic: str, database: str) -> int:
 
 
 if __name__ == "__main__":
-    count = rebuild("127.0.0.1:9092", "shop.public.customers", sys.argv[1])
-    print(f"{count} rows")
+    rebuild("127.0.0.1:9092", "shop.public.customers", sys.argv[1])

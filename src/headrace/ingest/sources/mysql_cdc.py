@@ -163,7 +163,7 @@ class MysqlCdcSource(ReplayableSource):
             raise IngestError(f"cannot capture from MySQL: {error}") from error
         except (ChannelError, DeliveryFailed):
             raise  # the channel or the cluster refuses, not the database
-        except IngestError:
+        except Exception:
             self._close()
             raise
 

@@ -230,7 +230,7 @@ class PostgresCdcSource(ReplayableSource):
             raise IngestError(f"cannot capture from PostgreSQL: {_reason(error)}") from error
         except (ChannelError, DeliveryFailed):
             raise  # the channel or the cluster refuses, not the database
-        except IngestError:
+        except Exception:
             self._close()
             raise
 

@@ -26,11 +26,12 @@ class LogReader:
         opened: list[str] = []
 
         def connect(**settings: Any) -> Any:
-            kind = "control" if settings.get("db") == "information_schema" else "stream"
+            database = settings.pop("db", None)  # pymysql's older name of it
+            kind = "stream" if database is None else "control"
             if kind in opened:
                 raise IngestError("the connection to the binary log broke")
             opened.append(kind)
-            return pymysql.connect(**settings)
+            return pymysql.connect(database=database, **settings)
 
         self._event, self._row_event = event, row_event
         self._reader = BinLogStreamReader(
