@@ -228,11 +228,12 @@ class MysqlCdcSource(ReplayableSource):
     def _continued(self, shape: TableShape) -> TableProgress:
         """Return the progress of a table to go on with: from its last key, or from the start."""
         old = self._tables.get(shape.identifier)
-        fresh = TableProgress(key=shape.key)
+        fresh = TableProgress(key=shape.key, created=shape.created)
         if old is None:
             return fresh
         fresh.again = old.again
-        if old.parts and (old.parts[-1].upto is None or old.key != shape.key):
+        same = (old.key, old.created) == (shape.key, shape.created)
+        if old.parts and (old.parts[-1].upto is None or not same):
             fresh.again = True
         else:
             fresh.parts = old.parts
@@ -249,7 +250,7 @@ class MysqlCdcSource(ReplayableSource):
         self, shape: TableShape, progress: TableProgress, events: list[Event]
     ) -> EventBatch:
         self._tables[shape.identifier] = TableProgress(
-            progress.parts, progress.done, progress.again, progress.key
+            progress.parts, progress.done, progress.again, progress.key, progress.created
         )
         batch = EventBatch.of(events)
         batch.marks = {

@@ -21,12 +21,18 @@ _PARSE_ERROR: Final = 1064
 
 
 class TableShape(NamedTuple):
-    """A table as the server has it now; `key`: the columns of the primary key, in its order."""
+    """A table as the server has it now.
+
+    Attributes:
+        key: the columns of the primary key, in its order.
+        created: when it was created, which a TRUNCATE changes.
+    """
 
     schema: str
     name: str
     columns: tuple[MysqlColumn, ...]
     key: tuple[str, ...]
+    created: str = ""
 
     @property
     def identifier(self) -> str:
@@ -152,6 +158,12 @@ class MysqlCatalog:
             schema,
             name,
         )
+        created = self._rows(
+            "SELECT create_time FROM information_schema.tables WHERE table_schema = %s "
+            "AND table_name = %s",
+            schema,
+            name,
+        )
         return TableShape(
             schema,
             name,
@@ -160,6 +172,7 @@ class MysqlCatalog:
                 for column, kind, full, may, precision, scale, digits in columns
             ),
             tuple(row[0] for row in key),
+            str(created[0][0]) if created else "",
         )
 
     def _rows(self, query: str, *values: object) -> Sequence[Sequence[Any]]:

@@ -64,12 +64,14 @@ class TableProgress:
         again: it was read from the beginning a second time, so that all changes since the first
             reading are handed over.
         key: the names of the columns in `upto`.
+        created: when the table was created, which a TRUNCATE changes.
     """
 
     parts: list[SnapshotPart] = field(default_factory=list)
     done: bool = False
     again: bool = False
     key: tuple[str, ...] = ()
+    created: str = ""
 
     def holds(self, key: tuple[int, ...], log: LogPosition) -> bool:
         """Return whether the rows hold a change of the transaction that begins at `log`."""
@@ -110,6 +112,7 @@ def progress_mark(progress: TableProgress) -> str:
         "done": progress.done,
         "again": progress.again,
         "key": progress.key,
+        "created": progress.created,
         "parts": [[part.upto, part.log.file, part.log.offset] for part in progress.parts],
     }
     return json.dumps(written)
@@ -129,7 +132,8 @@ def parse_progress(mark: str) -> TableProgress:
             )
             for upto, file, offset in row["parts"]
         ]
-        return TableProgress(parts, bool(row["done"]), bool(row["again"]), tuple(row["key"]))
+        done, again = bool(row["done"]), bool(row["again"])
+        return TableProgress(parts, done, again, tuple(row["key"]), str(row["created"]))
     except (ValueError, KeyError, TypeError) as error:
         raise IngestError(f"the stored progress {mark[:80]!r} is none: {error}") from error
 
