@@ -37,8 +37,12 @@ def writing(open_connection: Callable[[], Any], upsert: str) -> Iterator[list[Ex
             cursor = connection.cursor()
             while not done.wait(0.01):
                 cursor.execute("BEGIN")
-                for row in sorted(dice.sample(range(1, ROWS + 20), dice.choice((1, 3, 80)))):
-                    cursor.execute(upsert.format(row=row))
+                try:
+                    for row in sorted(dice.sample(range(1, ROWS + 20), dice.choice((1, 3, 80)))):
+                        cursor.execute(upsert.format(row=row))
+                except (pymysql.OperationalError, psycopg.OperationalError):  # a deadlock
+                    cursor.execute("ROLLBACK")
+                    continue
                 cursor.execute("ROLLBACK" if dice.random() < 0.1 else "COMMIT")
         except Exception as error:  # noqa: BLE001 - the test shows it
             failures.append(error)

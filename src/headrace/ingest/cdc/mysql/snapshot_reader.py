@@ -43,11 +43,17 @@ class SnapshotReader:
 
         names = [each.name for each in table.columns]
         places = [names.index(each) for each in table.key] if table.ordered else []
-        with self._connection.cursor(SSCursor) as cursor:
+        cursor = self._connection.cursor(SSCursor)
+        try:
             cursor.execute(_select(table, after), after or ())
             while rows := cursor.fetchmany(size):
                 last = rows[-1]
                 yield Rows(list(rows), tuple(int(last[at]) for at in places) or None)
+        finally:
+            # Its own close would read the rest of the rows, from a connection that may be closed.
+            if cursor._result is not None:
+                cursor._result.unbuffered_active = False
+            cursor.connection = None
 
     def close(self) -> None:
         self._connection.close()
