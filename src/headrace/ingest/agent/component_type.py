@@ -48,12 +48,14 @@ _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
             "SyslogMultiportSource",
             ("org.apache.flume.source.MultiportSyslogTCPSource",),
         ),
+        "mysql_cdc": ("sources.mysql_cdc", "MysqlCdcSource", ()),
         "netcat": ("sources.netcat", "NetcatSource", ("org.apache.flume.source.NetcatSource",)),
         "netcatudp": (
             "sources.netcat_udp",
             "NetcatUdpSource",
             ("org.apache.flume.source.NetcatUdpSource",),
         ),
+        "postgres_cdc": ("sources.postgres_cdc", "PostgresCdcSource", ()),
         "seq": (
             "sources.sequence",
             "SequenceSource",
