@@ -56,7 +56,7 @@ format: $(STAMP)  ## Put the code in shape
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-bench: setup $(PEERS_STAMP)  ## Run the benchmarks and write bench/RESULTS.md
+bench: setup $(PEERS_STAMP)  ## Run the benchmarks, write bench/RESULTS.md and docs/performance.md
 	$(PYTHON) -m bench
 
 chaos: setup  ## Break a cluster of real processes FAULTS=1000 times and write docs/chaos.md

@@ -3,6 +3,9 @@
 python -m bench               every suite, into bench/RESULTS.md
 python -m bench records log   only these, printed; with --write their rows replace those of the same
                               name in bench/RESULTS.md, and all others stay, with their dates
+python -m bench charts        no suite: docs/performance.md again, from what bench/RESULTS.md says
+
+Whatever writes bench/RESULTS.md writes docs/performance.md and its charts, too.
 """
 
 import argparse
@@ -14,6 +17,9 @@ import platform
 import sys
 from pathlib import Path
 
+from bench.chart.page import write_page
+from bench.peer_version import peer_versions
+from bench.results import RESULTS, lines_of, merged, read_results
 from bench.row import Row
 
 SUITES = (
@@ -24,8 +30,10 @@ SUITES = (
     "wire",
     "fetch_session",
     "broker",
+    "scaling",
     "cluster",
     "many_partitions",
+    "scale",
     "background",
     "client",
     "client_write",
@@ -36,7 +44,7 @@ SUITES = (
     "kinesis",
     "rest",
 )
-RESULTS = Path(__file__).with_name("RESULTS.md")
+CHARTS = "charts"
 LIBRARIES = (
     "aiokafka",
     "boto3",
@@ -55,10 +63,13 @@ LIBRARIES = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SUITES))
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join((*SUITES, CHARTS)))
     parser.add_argument("--write", action="store_true", help="also write what was chosen")
     arguments = parser.parse_args()
     chosen = arguments.suites
+    if chosen == [CHARTS]:
+        print(f"Written to {write_page(read_results(RESULTS.read_text()))}")
+        return 0
     unknown = sorted(set(chosen) - set(SUITES))
     if unknown:
         parser.error(f"no suite called {', '.join(unknown)}; there are {', '.join(SUITES)}")
@@ -72,8 +83,9 @@ def main() -> int:
         if write:  # after every suite, so that a run that is stopped leaves what it measured
             ordered = [table(each, sections[each]) for each in SUITES if each in sections]
             RESULTS.write_text("\n".join([heading(), *ordered]))
+            page = write_page(read_results(RESULTS.read_text()))
     if write:
-        print(f"Written to {RESULTS}")
+        print(f"Written to {RESULTS} and {page}")
     return 0
 
 
@@ -82,29 +94,18 @@ def written() -> dict[str, list[str]]:
     if not RESULTS.exists():
         return {}
     _, *parts = RESULTS.read_text().split("\n## ")
-    return {
-        part.partition("\n")[0]: [each for each in part.splitlines() if each.startswith("| ")][1:]
-        for part in parts
-    }
-
-
-def merged(before: list[str], new: list[str]) -> list[str]:
-    """The lines of before with new ones in the place of those with their name, or at the end."""
-    by_name = {name_of(each): each for each in before}
-    return list((by_name | {name_of(each): each for each in new}).values())
-
-
-def name_of(row: str) -> str:
-    return row.split(" | ")[0]
+    return {part.partition("\n")[0]: lines_of(part) for part in parts}
 
 
 def heading() -> str:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
+    peers = ", ".join(f"{name} {version}" for name, version in peer_versions().items())
     return f"""# Benchmark results
 
 Command: `make bench`. Each row says when it was measured.
 Machine: {cpu_model()}, {os.cpu_count()} cores, {memory_gib()} GiB, Linux {platform.release()},
 Python {platform.python_version()}, {versions}.
+Peers: {peers}.
 
 Both sides of a ratio run in one process run, alternating; figures are medians, and the spread is
 (largest - smallest) / median of our rounds.

@@ -124,7 +124,7 @@ def java(pair: Pair, folder: Path) -> list[Row]:
 
 
 def rdkafka(pair: Pair, _: Path) -> list[Row]:
-    both = _produce_and_consume(
+    both = produce_and_consume(
         pair,
         [bytes(random.Random(7).randbytes(SMALL_BYTES)) for _ in range(100)],
         records=RDKAFKA_RECORDS,
@@ -143,7 +143,7 @@ def compressed(pair: Pair, _: Path) -> list[Row]:
     values = _clicks(200)
     rows = []
     for codec in ("lz4", "zstd"):
-        both = _produce_and_consume(
+        both = produce_and_consume(
             pair,
             values,
             records=COMPRESSED_RECORDS,
@@ -160,7 +160,7 @@ def compressed(pair: Pair, _: Path) -> list[Row]:
 
 
 def many(pair: Pair, _: Path) -> list[Row]:
-    both = _produce_and_consume(
+    both = produce_and_consume(
         pair,
         [b"x" * SMALL_BYTES],
         records=MANY_RECORDS,
@@ -180,7 +180,7 @@ def many(pair: Pair, _: Path) -> list[Row]:
     ]
 
 
-def _produce_and_consume(
+def produce_and_consume(
     pair: Pair,
     values: list[bytes],
     *,
@@ -190,6 +190,13 @@ def _produce_and_consume(
     same_topic: bool = False,
     reads: bool = True,
 ) -> tuple[Rounds, Rounds]:
+    """Return rates in records per second and the broker's CPU seconds per GB of values.
+
+    Args:
+        settings: of the producer, beside its defaults.
+        same_topic: all rounds of a side share one topic.
+        reads: also consume what was produced.
+    """
     gigabytes = records * len(values[0]) / 1e9
     topics: dict[Broker, str] = {}
 

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -33,9 +34,13 @@ class PostgresServer:
 
     The database and its owner are called `postgres`. It refuses to run as root: a test
     that does starts it as Debian's user `postgres`.
+
+    Args:
+        settings: the server's parameters, as in postgresql.conf.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self._settings = dict(settings or {})
         self._programs = find_postgres()
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-postgres-"))
         self._port = free_port()
@@ -56,6 +61,11 @@ class PostgresServer:
                 str(self._programs / "postgres"),
                 *("-D", data, "-h", "127.0.0.1", "-p", str(self._port)),
                 *("-c", f"unix_socket_directories={self._folder}", "-c", "fsync=off"),
+                *(
+                    part
+                    for key in self._settings
+                    for part in ("-c", f"{key}={self._settings[key]}")
+                ),
             ]
         )
         wait_until(self._answers, what="PostgreSQL", timeout_seconds=180)

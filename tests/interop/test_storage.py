@@ -9,10 +9,11 @@ import pytest
 
 from headrace.ingest.event import EventBatch
 from headrace.ingest.sink import Sink
+from headrace.ingest.source import PollableSource
 from headrace.storage.storage_folder import open_folder
 from testkit.peer.mini_hdfs import MiniHdfs
 from testkit.peer.peer import PeerMissing, require_peer
-from testkit.sample.ingest_agent import make
+from testkit.sample.ingest_agent import make, source_alone
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +105,31 @@ def test_parquet(place: str) -> None:
     (data,) = files(place.format("parquet")).values()
     table = pyarrow.parquet.read_table(pyarrow.BufferReader(data))
     assert table.to_pylist() == [{"headers": [("host", "web1")], "body": b"body"}]
+
+
+def test_the_files_source_reads_and_moves_files(
+    place: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    storage = open_folder(place.format("landing"))
+    storage.filesystem.create_dir(storage.root, recursive=True)
+    table = pyarrow.table({"id": [1, 2, 3]})
+    pyarrow.parquet.write_table(
+        table, storage.path("a.parquet"), filesystem=storage.filesystem, row_group_size=2
+    )
+    texts = {
+        "path": place.format("landing"),
+        "minAge": "0",
+        "pollDelay": "0",
+        "batchSize": "2",
+        "afterRead": "move",
+        "moveTo": "done",
+        "positionFile": str(tmp_path_factory.mktemp("files") / "journal.jsonl"),
+    }
+    for expected in ([b'{"id": 1}', b'{"id": 2}', b'{"id": 3}'], []):
+        with source_alone("files", texts) as (source, got):
+            assert isinstance(source, PollableSource)
+            while source.poll():
+                pass
+        assert got.bodies == expected
+    assert storage.has("done/a.parquet")
+    assert not storage.has("a.parquet")

@@ -1,6 +1,7 @@
 """`headrace agent`: collect and move events, as a Flume configuration says."""
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from headrace.config.properties import PropertyEntry, read_properties
 from headrace.ingest.agent.assembly import Assembly, assemble
 from headrace.ingest.agent.drawing import draw as draw_plan
 from headrace.ingest.agent.monitor import Monitor
+from headrace.ingest.agent.skeleton import KINDS, write_skeleton
 from headrace.ingest.agent.supervisor import DEFAULT_POLL_SECONDS, AgentSupervisor
 from headrace.ingest.config.plan import Problem, Severity
 from headrace.ingest.config.reader import agent_names, plan_agent
@@ -40,6 +42,13 @@ Examples:
   headrace agent run -f flume.conf -n a1 --monitor 127.0.0.1:34545    then curl .../metrics
 
   headrace agent run -f flume.conf -n a1 --live                       counters in the terminal
+"""
+_NEW = """
+Examples:
+
+  headrace agent new source orders        orders/orders_source.py, its test, and agent.conf
+
+  headrace agent new sink warehouse --folder components/warehouse
 """
 
 
@@ -104,6 +113,25 @@ def draw(file: FileArgument, name: NameOption = None) -> None:
     for agent in [name] if name else _agents(entries, file):
         plan, _ = plan_agent(entries, agent)
         print(draw_plan(plan))
+
+
+@app.command(epilog=epilog(_NEW))
+def new(
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="source or sink.", show_default=False)
+    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called: orders.")],
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to write it; NAME by default.")
+    ] = None,
+) -> None:
+    """Write a component of your own: a module, a test that passes, an agent that runs it."""
+    if kind not in KINDS:
+        raise ConfigError(f"there is no {kind!r} to write: choose {' or '.join(KINDS)}")
+    target = folder or Path(name)
+    for path in write_skeleton(kind, name, target):
+        print(f"wrote {path}")
+    print(f"Run it: cd {shlex.quote(str(target))} && headrace agent run --conf agent.conf")
 
 
 def _problems(entries: dict[str, PropertyEntry], agent: str) -> list[Problem]:

@@ -19,18 +19,23 @@ from headrace.cluster.store import (
     ClusterStore,
     CreateNode,
     DeleteNode,
+    Node,
     UpdateNode,
     Write,
+    node_path,
 )
 from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicPlan
 from headrace.cluster.topic_life import TopicLives
 from headrace.model.error import StorageError, VersionConflict
+from headrace.model.ids import topic_name_problem
 
 T = TypeVar("T")
 
 # Losing this often in a row means that another broker writes all the time.
 _MAX_TRIES = 10
+# More topics than these are read faster as a whole.
+_MAX_SINGLE_READS = 100
 _COMMIT_BYTES = MAX_NODE_BYTES // 2
 # About what a write takes in a packet beside its data: its path, and the topic's second node.
 _WRITE_BYTES = 200
@@ -56,9 +61,9 @@ class CommandRunner:
     A command decides on `state`. The runner commits the changes, and only then applies them to
     `state`: a crash or a failed disk leaves store and memory as they were, or with the whole
     command done. When another writer was faster, the runner loads the state again and lets the
-    command decide again. It does the same before a command is refused for what `state` says, which
-    no commit would compare: a broker that has just joined, or a topic that another broker has just
-    created, may not be in `state` yet.
+    command decide again. Before a command is refused for what `state` says, which no commit would
+    compare, the runner reads what the refusal is about: a broker that has just joined, or a topic
+    that another broker has just created, may not be in `state` yet.
 
     Thread rule: one thread.
 
@@ -75,6 +80,8 @@ class CommandRunner:
         self._store = store
         self._versions: dict[str, int] = {}
         self._entities: dict[str, Entity] = {}
+        # What each node held: one that holds it still is not decoded again.
+        self._data: dict[str, bytes] = {}
         self._changes: list[Change] = []
         self._stale: bool
         self._lives = TopicLives(store)
@@ -89,8 +96,8 @@ class CommandRunner:
         self._stale = False
         for path in set(self._entities) - set(nodes):
             self.adopt(path, None, -1)
-        for path, node in nodes.items():
-            self.adopt(path, decode_entity(node), node.version)
+        for node in nodes.values():
+            self._adopt_node(node)
 
     def catch_up(self, paths: Iterable[str]) -> None:
         """Read nodes again that other brokers may have changed.
@@ -108,9 +115,35 @@ class CommandRunner:
         node = self._store.get(path)
         return (None, -1) if node is None else (decode_entity(node), node.version)
 
+    def _adopt_node(self, node: Node) -> None:
+        if self._data.get(node.path) == node.data:
+            self._versions[node.path] = node.version
+            return
+        self.adopt(node.path, decode_entity(node), node.version)
+        self._data[node.path] = node.data
+
+    def _read_again(self, refused: object) -> None:
+        """Read what a refusal is about: its topics, and the brokers that run.
+
+        All else only if that is not known, or is so much that one scan is faster.
+        """
+        topics = _refused_topics(refused)
+        if topics is None or len(topics) > _MAX_SINGLE_READS:
+            self.load()
+            return
+        brokers = {node.path: node for node in self._store.scan(BrokerRecord.KIND)}
+        for broker in list(self.state.brokers.values()):
+            path = entity_path(broker)
+            if path not in brokers:
+                self.adopt(path, None, -1)
+        for node in brokers.values():
+            self._adopt_node(node)
+        self.catch_up(node_path(TopicRecord.KIND, name) for name in topics)
+
     def adopt(self, path: str, entity: Entity | None, version: int) -> None:
         """Apply what a node of the store holds; None for a node that is gone."""
         known = self._entities.get(path)
+        self._data.pop(path, None)
         if entity is not None:
             self._versions[path] = version
             if entity == known:
@@ -154,7 +187,7 @@ class CommandRunner:
         for _ in range(_MAX_TRIES):
             decided = decide()
             if not fresh and _may_be_stale(decided):
-                self.load()
+                self._read_again(decided)
                 decided = decide()
             changes = changes_of(decided)
             try:
@@ -187,6 +220,8 @@ class CommandRunner:
                 if isinstance(change.entity, TopicRecord):
                     self._lives.committed(write, change.entity)
                 self.adopt(write.path, None if deleted else change.entity, version)
+                if isinstance(write, CreateNode | UpdateNode):
+                    self._data[write.path] = write.data
 
     def _write_beside(self, changes: Sequence[Change], writes: Sequence[Write]) -> list[Write]:
         """Return what the commit holds for the lives of its topics (`topic_life`)."""
@@ -215,10 +250,28 @@ def _may_be_stale(decided: object) -> bool:
     """Return whether anything is refused for what the cluster's state says."""
     match decided:
         case TopicPlan(outcomes=outcomes) | PartitionPlan(outcomes=outcomes):
-            results: Iterable[object] = outcomes.values()
+            return any(map(_is_stale, outcomes.values()))
         case _:
-            results = (decided,)
-    return any(isinstance(each, Rejection) and each.error in _MAY_BE_STALE for each in results)
+            return _is_stale(decided)
+
+
+def _is_stale(result: object) -> bool:
+    return isinstance(result, Rejection) and result.error in _MAY_BE_STALE
+
+
+def _refused_topics(decided: object) -> set[str] | None:
+    """Return the topics that were refused for what the state says; None if the plan names none.
+
+    No topic can have a name that is not allowed, so that nothing is read for it.
+    """
+    match decided:
+        case TopicPlan(outcomes=by_name):
+            names = {name for name, each in by_name.items() if _is_stale(each)}
+        case PartitionPlan(outcomes=by_partition):
+            names = {name.topic for name, each in by_partition.items() if _is_stale(each)}
+        case _:
+            return None
+    return {name for name in names if topic_name_problem(name) is None}
 
 
 def _pieces(writes: Sequence[Write]) -> list[tuple[int, int]]:

@@ -38,6 +38,7 @@ from headrace.cluster.partition_command import (
 from headrace.cluster.quota import QuotaEntity, altered, quota_problem
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.resource_config import ResourceKind
+from headrace.cluster.settled_topics import SettledTopics
 from headrace.cluster.state import Change, Put, Remove
 from headrace.cluster.store import (
     CheckNode,
@@ -83,6 +84,7 @@ class Controller:
         self._store = store
         self._runner = CommandRunner(store)
         self._term: CheckNode | None = None
+        self._settled = SettledTopics()
         self.state = self._runner.state
 
     def reload(self) -> None:
@@ -287,14 +289,20 @@ class Controller:
 
     def settle(self, *, unclean_default: bool = False) -> None:
         """Elect leaders where they are gone, and end finished reassignments. Only in a term."""
-        self._settle(lambda: self.state.brokers.keys(), unclean_default, self._fenced)
+        self._runner.run(
+            lambda: self._settled.changes(
+                self.state, self.state.brokers.keys(), unclean_default=unclean_default
+            ),
+            lambda changes: changes,
+            self._fenced,
+        )
 
     def leave(self, broker_id: BrokerId) -> None:
         """Move leadership and in-sync membership away from this broker, where others can be.
 
         It does so before it stops, and when it starts, in case its last run could not.
         """
-        self._settle(lambda: self.state.brokers.keys() - {broker_id}, False, lambda _: [])
+        self._settle(lambda: self.state.brokers.keys() - {broker_id})
 
     def remove_ended_broker(self, broker: BrokerRecord) -> None:
         """Do what `leave` does for a broker whose process has ended, before its session ends.
@@ -307,7 +315,7 @@ class Controller:
             same = known is not None and known.epoch == broker.epoch
             return self.state.brokers.keys() - ({broker.broker_id} if same else set())
 
-        self._settle(alive, False, lambda _: [])
+        self._settle(alive)
 
     def abandon(self, broker_id: BrokerId, partitions: Sequence[TopicPartition]) -> None:
         """Let other brokers lead partitions that this one cannot serve after a disk failure."""
@@ -318,17 +326,8 @@ class Controller:
             lambda plan: plan.changes,
         )
 
-    def _settle(
-        self,
-        alive: Callable[[], Collection[BrokerId]],
-        unclean_default: bool,
-        checks: Callable[[list[Change]], list[Write]],
-    ) -> None:
-        self._runner.run(
-            lambda: settle_topics(self.state, alive(), unclean_default=unclean_default),
-            lambda changes: changes,
-            checks,
-        )
+    def _settle(self, alive: Callable[[], Collection[BrokerId]]) -> None:
+        self._runner.run(lambda: settle_topics(self.state, alive()), lambda changes: changes)
 
     # The controller's term
 

@@ -33,9 +33,10 @@ def elect(
     partition: PartitionRecord, alive: Collection[BrokerId], *, unclean: bool
 ) -> PartitionRecord:
     """Return the partition as it should be while just these brokers are alive."""
-    isr = tuple(broker for broker in partition.isr if broker in alive) or partition.isr
+    isr = tuple([broker for broker in partition.isr if broker in alive]) or partition.isr
     if partition.leader in alive and partition.leader in isr:
-        return changed(partition, isr=isr)
+        # Nearly every partition is right already, and a cluster may have 200,000 of them.
+        return partition if isr == partition.isr else changed(partition, isr=isr)
     leader = next((each for each in partition.replicas if each in isr and each in alive), None)
     if leader is None and unclean:
         leader = next((each for each in partition.replicas if each in alive), None)

@@ -3,8 +3,9 @@
 Like all commands they read the state and return changes or rejections; see `state`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from headrace.cluster.election import changed, elect, prefer
 from headrace.cluster.rejection import ClusterError, Rejection
@@ -44,21 +45,22 @@ def settle_topics(
     state: ClusterState, alive: Collection[BrokerId], *, unclean_default: bool = False
 ) -> list[Change]:
     """Return the changes that settle every topic while these brokers are alive."""
-
-    def settled(topic: TopicRecord, partition: PartitionRecord) -> PartitionRecord:
-        unclean = topic.configs.get(_UNCLEAN, str(unclean_default)).lower() == "true"
-        return _end_move(elect(partition, alive, unclean=unclean), alive)
-
     return [
-        Put(new) for topic in state.topics.values() if (new := _each(topic, settled)) is not topic
+        Put(new)
+        for topic in state.topics.values()
+        if (new := settle_topic(topic, alive, unclean_default=unclean_default)) is not topic
     ]
 
 
-def _each(
-    topic: TopicRecord, change: Callable[[TopicRecord, PartitionRecord], PartitionRecord]
+def settle_topic(
+    topic: TopicRecord, alive: Collection[BrokerId], *, unclean_default: bool = False
 ) -> TopicRecord:
-    partitions = tuple(change(topic, partition) for partition in topic.partitions)
-    if all(new is old for new, old in zip(partitions, topic.partitions, strict=True)):
+    """Return the topic as it should be while these brokers are alive; itself if it is so."""
+    unclean = topic.configs.get(_UNCLEAN, str(unclean_default)).lower() == "true"
+    partitions = tuple(
+        [_end_move(elect(each, alive, unclean=unclean), alive) for each in topic.partitions]
+    )
+    if all(map(is_, partitions, topic.partitions)):
         return topic
     return replace(topic, partitions=partitions)
 

@@ -15,6 +15,9 @@ Headers: TypeAlias = dict[str, str]
 NO_HEADERS: Final[Headers] = {}
 """The headers of every event without headers. Like all headers in a batch they never change."""
 
+TOMBSTONE_HEADER: Final = "headrace.tombstone"
+"""An event with this header and an empty body becomes a record without a value."""
+
 
 class Event(NamedTuple):
     """One event, for components that handle events one by one.

@@ -1,13 +1,24 @@
 """What a runner reads again, and when: after conflicts, refusals and commits that may be done."""
 
+from dataclasses import replace
+
 import pytest
 
+from headrace.cluster import command_runner
+from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.command_runner import _COMMIT_BYTES, _WRITE_BYTES, CommandRunner, _pieces
-from headrace.cluster.entity import encode_entity, entity_path
+from headrace.cluster.entity import Entity, decode_entity, encode_entity, entity_path
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.state import Put, Remove
 from headrace.cluster.store import CreateNode, DeleteNode, Node, UpdateNode
 from headrace.cluster.topic import PartitionRecord, TopicRecord, random_topic_id
+from headrace.cluster.topic_command import (
+    TopicDefaults,
+    TopicPlan,
+    TopicToCreate,
+    create_topics,
+    delete_topics,
+)
 from headrace.cluster.topic_life import life_path
 from headrace.model.error import StorageError, VersionConflict
 from headrace.model.ids import BrokerId
@@ -105,6 +116,70 @@ def test_a_refusal_is_decided_again_on_what_the_store_holds(
     decided = runner.run(lambda: runner.state.topics.get("a") or refused, lambda _: ())
 
     assert decided is runner.state.topics["a"]
+
+
+def test_a_refused_plan_reads_its_topics_and_the_brokers_only(
+    runner: CommandRunner, store: CountingStore
+) -> None:
+    """With 20,000 topics, reading everything for a topic that exists takes seconds."""
+    create_elsewhere(store, topic("a"))
+    create_elsewhere(store, topic("b"))
+    loads = store.loads
+
+    def decide() -> TopicPlan:
+        return delete_topics(runner.state, ["a", "no topic can have this name", "x" * 5000])
+
+    plan = runner.run(decide, lambda plan: plan.changes)
+
+    assert isinstance(plan.outcomes["a"], TopicRecord)
+    assert runner.state.topics == {}
+    assert store.loads == loads
+
+
+def test_a_refused_plan_knows_the_brokers_that_run(
+    runner: CommandRunner, store: CountingStore
+) -> None:
+    gone = BrokerRecord(broker_id=BrokerId(1), endpoints=())
+    here = BrokerRecord(broker_id=BrokerId(2), endpoints=())
+    runner.run(lambda: gone, lambda decided: [Put(decided)])
+    del store.ensemble.nodes[entity_path(gone)]
+    MemoryStore(store.ensemble).commit([CreateNode(entity_path(here), encode_entity(here))])
+    asked = [TopicToCreate(name="a", partitions=1, replication_factor=2)]
+
+    plan = runner.run(
+        lambda: create_topics(runner.state, asked, defaults=TopicDefaults()),
+        lambda plan: plan.changes,
+    )
+
+    assert isinstance(plan.outcomes["a"], Rejection)
+    assert list(runner.state.brokers) == [2]
+
+
+def test_a_node_that_holds_what_it_held_is_not_decoded_again(
+    runner: CommandRunner, store: CountingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, elsewhere, changed = topic("a"), topic("b"), topic("c")
+    put(runner, written)
+    create_elsewhere(store, elsewhere)
+    put(runner, changed)
+    runner.load()
+    decoded = []
+
+    def counted(node: Node) -> Entity:
+        decoded.append(node.path)
+        return decode_entity(node)
+
+    monkeypatch.setattr(command_runner, "decode_entity", counted)
+    new = replace(changed, configs={"retention.ms": "1"})
+    other = MemoryStore(store.ensemble)
+    other.commit([UpdateNode(entity_path(new), encode_entity(new), 0)])
+    other.commit([UpdateNode(entity_path(written), encode_entity(written), 0)])
+
+    runner.load()
+    put(runner, replace(written, configs={"retention.ms": "2"}))  # its version was read
+
+    assert decoded == [entity_path(new)]
+    assert runner.state.topics["c"] == new
 
 
 def test_after_a_conflict_a_refusal_stands(runner: CommandRunner, store: CountingStore) -> None:

@@ -95,8 +95,8 @@ class ClusterView:
         if here:
             partition = topic.partitions[index]
             led = partition is not None and not partition.stranded
-        alive = {*self._members, self._node_id}
-        offline = [each for each in record.replicas if each not in alive]
+        members, node_id = self._members, self._node_id
+        offline = [each for each in record.replicas if each not in members and each != node_id]
         if here and topic.partitions[index] is None:
             offline.append(self._node_id)
         return {

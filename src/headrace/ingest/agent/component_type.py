@@ -28,12 +28,15 @@ BASES: Final[dict[str, type[Component]]] = {
 }
 
 _PACKAGE = "headrace.ingest"
+# The extra with a library that is not part of `ingest`.
+_EXTRAS: Final = {"sqlalchemy": "sql"}
 
 # kind: {short name: (module below headrace.ingest, class, Flume's Java classes)}
 _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
     "source": {
         "avro": ("sources.avro", "AvroSource", ("org.apache.flume.source.AvroSource",)),
         "exec": ("sources.exec", "ExecSource", ("org.apache.flume.source.ExecSource",)),
+        "files": ("sources.files", "FilesSource", ()),
         "http": ("sources.http", "HttpSource", ("org.apache.flume.source.http.HTTPSource",)),
         "kafka": (
             "sources.kafka",
@@ -45,22 +48,26 @@ _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
             "SyslogMultiportSource",
             ("org.apache.flume.source.MultiportSyslogTCPSource",),
         ),
+        "mysql_cdc": ("sources.mysql_cdc", "MysqlCdcSource", ()),
         "netcat": ("sources.netcat", "NetcatSource", ("org.apache.flume.source.NetcatSource",)),
         "netcatudp": (
             "sources.netcat_udp",
             "NetcatUdpSource",
             ("org.apache.flume.source.NetcatUdpSource",),
         ),
+        "postgres_cdc": ("sources.postgres_cdc", "PostgresCdcSource", ()),
         "seq": (
             "sources.sequence",
             "SequenceSource",
             ("org.apache.flume.source.SequenceGeneratorSource",),
         ),
+        "singer": ("sources.singer", "SingerSource", ()),
         "spooldir": (
             "sources.spool_directory",
             "SpoolDirectorySource",
             ("org.apache.flume.source.SpoolDirectorySource",),
         ),
+        "sql": ("sources.sql", "SqlSource", ()),
         "stress": ("sources.stress", "StressSource", ("org.apache.flume.source.StressSource",)),
         "syslogtcp": (
             "sources.syslog_tcp",
@@ -114,6 +121,8 @@ _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
         "kafka": ("sinks.kafka", "KafkaSink", ("org.apache.flume.sink.kafka.KafkaSink",)),
         "logger": ("sinks.logger", "LoggerSink", ("org.apache.flume.sink.LoggerSink",)),
         "null": ("sinks.null", "NullSink", ("org.apache.flume.sink.NullSink",)),
+        "singer": ("sinks.singer", "SingerSink", ()),
+        "sql": ("sinks.sql", "SqlSink", ()),
         "thrift": ("sinks.thrift", "ThriftSink", ("org.apache.flume.sink.ThriftSink",)),
     },
     "interceptor": {
@@ -238,8 +247,9 @@ def _load(kind: str, module_name: str, class_name: str) -> type[Component]:
             and error.name
             and not error.name.startswith("headrace")
         ):
+            extra = _EXTRAS.get(error.name, "ingest")
             raise ConfigError(
-                f"the {kind} {class_name} needs {error.name}: pip install 'headrace[ingest]'"
+                f"the {kind} {class_name} needs {error.name}: pip install 'headrace[{extra}]'"
             ) from error
         raise ConfigError(f"cannot import {module_name}: {error}") from error
     component = getattr(module, class_name, None)

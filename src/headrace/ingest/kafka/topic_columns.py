@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.event import EventBatch, Headers
+from headrace.ingest.event import TOMBSTONE_HEADER, EventBatch, Headers
 from headrace.ingest.format.avro_event import HeadersEncoder, encode_long
 from headrace.ingest.format.event_time import time_ms
 from headrace.ingest.kafka.schema_framing import SchemaFraming
@@ -61,8 +61,10 @@ class TopicColumns(NamedTuple):
         values = self._values(batch)
         if self.framing is not None:
             values = self.framing.frame(topic, batch, values)
-        columns: dict[str, pa.Array] = {"value": pa.array(values, pa.large_binary())}
         shared = batch.same_headers
+        plain = shared is not None and TOMBSTONE_HEADER not in shared
+        written = values if plain else _nulled(batch, values)
+        columns: dict[str, pa.Array] = {"value": pa.array(written, pa.large_binary())}
         if shared is not None and not shared and self.default_partition is None:
             return pa.table(columns)
         if (keys := _column(batch, _key)) is not None:
@@ -105,6 +107,17 @@ class TopicColumns(NamedTuple):
             for name, own in self.record_headers.items()
             if own in headers
         ]
+
+
+def _nulled(batch: EventBatch, values: list[bytes]) -> list[bytes | None]:
+    """Return the values, with None for tombstones."""
+    nulls = _each(batch, lambda headers: TOMBSTONE_HEADER in headers)
+    if True not in nulls:
+        return [*values]
+    return [
+        None if null and not body else value
+        for null, body, value in zip(nulls, batch.bodies, values, strict=True)
+    ]
 
 
 def _key(headers: Headers) -> bytes | None:

@@ -35,7 +35,11 @@ HONOURED = {
     ("source", "multiport_syslogtcp"): _SERVER,
     ("sink", "avro"): _CLIENT,
     ("sink", "thrift"): _CLIENT,
+    ("source", "mysql_cdc"): {"password"},
+    ("source", "postgres_cdc"): {"password"},
+    ("source", "sql"): {"password"},
     ("sink", "jdbc"): {"password"},
+    ("sink", "sql"): {"password"},
 }
 COMPONENTS = [(kind, name) for kind, names in component_names().items() for name in names]
 

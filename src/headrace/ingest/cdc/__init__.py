@@ -1,0 +1,1 @@
+"""Change capture: the events of a database's changes, without its connections."""

@@ -1,0 +1,1 @@
+"""Change capture from MySQL and MariaDB: types, positions and the binary log."""

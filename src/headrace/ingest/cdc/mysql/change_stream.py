@@ -1,0 +1,216 @@
+"""From the events of a binary log to batches of events.
+
+Rule 1: positions are those between transactions, with the number of changed rows since. A restart
+    reads the transaction again and leaves out so many rows: a binary log never changes.
+Rule 2: changes that a snapshot's rows hold already are left out, by the position of their
+    transaction. An update that moves a row between two keys is a delete or an insert if only one of
+    them is left out.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from headrace.ingest.cdc.batcher import Batcher
+from headrace.ingest.cdc.envelope import Envelope
+from headrace.ingest.cdc.mysql.position import LogPosition, Position, TableProgress
+from headrace.ingest.cdc.mysql.source_block import SourceBlock
+from headrace.ingest.cdc.table import Row, Table
+from headrace.ingest.event import Event
+
+_TRUNCATE: Final = re.compile(
+    r"\s*truncate\s+(?:table\s+)?(`?)([^`\s.;]+)\1(?:\.(`?)([^`\s;]+)\3)?", re.IGNORECASE
+)
+
+
+class RowChange(NamedTuple):
+    """One changed row of the binary log, by the names of its columns.
+
+    Attributes:
+        before: None for an insert.
+        after: None for a delete.
+    """
+
+    schema: str
+    table: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+
+
+class CapturedTable(NamedTuple):
+    """A table, and whether keys of its rows are integers."""
+
+    table: Table
+    ordered: bool
+
+
+class ChangeWriter(NamedTuple):
+    """What turns changes into events.
+
+    Attributes:
+        tables: returns the table of these columns, or None for one that is not captured.
+        transactions: whether events carry transaction metadata.
+    """
+
+    envelope: Envelope
+    source: SourceBlock
+    tables: Callable[[str, str, Sequence[str]], CapturedTable | None]
+    transactions: bool = False
+
+
+class ChangeStream:
+    """Takes the changes of one connection, in order.
+
+    Attributes:
+        position: what the batches so far hold, with the one that is being filled.
+        in_transaction: whether the last change was inside a transaction.
+    """
+
+    def __init__(
+        self,
+        writer: ChangeWriter,
+        batcher: Batcher[Position],
+        position: Position,
+        progress: Mapping[str, TableProgress],
+    ) -> None:
+        self._writer = writer
+        self._batcher = batcher
+        self._progress = progress
+        self._skip = position.rows
+        self._rows = 0
+        self._gtid: str | None = None
+        self._counts: dict[str, int] = {}
+        self._begun = position.rows > 0
+        # The event of the transaction's begin, which goes with the events of its first row.
+        self._opening: list[Event] = []
+        self.position = position
+        self.in_transaction = False
+
+    def begin(self, gtid: str | None) -> None:
+        """Take the id of the next transaction."""
+        self._gtid = gtid
+
+    def rows(self, changes: Sequence[RowChange], end: int, seconds: int, server_id: int) -> None:
+        """Take the rows of one event, which ends at `end`."""
+        self.in_transaction = True
+        for number, change in enumerate(changes):
+            self._rows += 1
+            known = self._rows <= self._skip
+            self._change(change, number, end, seconds, server_id, known)
+
+    def end(self, log: LogPosition, seconds: int = 0) -> None:
+        """End a transaction; `log` is the position after it."""
+        if self._counts and self._writer.transactions:
+            self._batcher.add([self._transaction_event("END", seconds)], self.position)
+        self.in_transaction = self._begun = False
+        self._rows = self._skip = 0
+        self._counts, self._gtid = {}, None
+        self.position = Position(log)
+        self._batcher.end(self.position)
+
+    def statement(self, schema: str, query: str, log: LogPosition, seconds: int) -> None:
+        """Take a statement that is not BEGIN or COMMIT: TRUNCATE has an event."""
+        found = _TRUNCATE.match(query)
+        if found is not None and self.position.rows == 0:
+            first, second = found[2], found[4]
+            schema, name = (first, second) if second else (schema, first)
+            captured = self._writer.tables(schema, name, ())
+            if captured is not None and not self._holds_truncate(captured.table):
+                source = self._source(captured.table, 0, log.offset, seconds, 0)
+                events = self._writer.envelope.truncate(captured.table, source)
+                if events:
+                    self._batcher.add(events, Position(log))
+        self.end(log, seconds)
+
+    def _change(
+        self, change: RowChange, number: int, end: int, seconds: int, server_id: int, known: bool
+    ) -> None:
+        names = tuple((change.after if change.after is not None else change.before) or ())
+        captured = self._writer.tables(change.schema, change.table, names)
+        if captured is None:
+            return
+        table = captured.table
+        kept = self._kept(captured, _row(change.before), _row(change.after))
+        if kept == (None, None):
+            return
+        transaction = self._transaction_block(table, seconds)
+        if known:
+            return
+        self.position = Position(self.position.log, self._rows)
+        source = self._source(table, number, end, seconds, server_id)
+        events = [*self._opening, *self._events(table, *kept, source, transaction)]
+        self._opening = []
+        if events:
+            self._batcher.add(events, self.position)
+
+    def _events(
+        self, table: Table, before: Row | None, after: Row | None, source: str, transaction: str
+    ) -> list[Event]:
+        envelope = self._writer.envelope
+        if after is None:
+            assert before is not None
+            return envelope.delete(table, before, source, transaction)
+        if before is None:
+            return envelope.insert(table, after, source, transaction)
+        return envelope.update(table, before, after, source, transaction)
+
+    def _kept(
+        self, captured: CapturedTable, before: Row | None, after: Row | None
+    ) -> tuple[Row | None, Row | None]:
+        """Return what of a change the snapshots' rows do not hold."""
+        progress = self._progress.get(captured.table.identifier)
+        if progress is None or not progress.parts:
+            return before, after
+        return (
+            None if before is None or self._holds(progress, captured, before) else before,
+            None if after is None or self._holds(progress, captured, after) else after,
+        )
+
+    def _holds(self, progress: TableProgress, captured: CapturedTable, row: Row) -> bool:
+        key = tuple(int(row[at]) for at in captured.table.key) if captured.ordered else ()
+        return progress.holds(key, self.position.log)
+
+    def _holds_truncate(self, table: Table) -> bool:
+        progress = self._progress.get(table.identifier)
+        if progress is None or progress.again or progress.position is None:
+            return False
+        return self.position.log < progress.position
+
+    def _source(self, table: Table, row: int, end: int, seconds: int, server_id: int) -> str:
+        return self._writer.source.write(
+            table.schema,
+            table.name,
+            seconds=seconds,
+            log=LogPosition(self.position.log.file, end),
+            row=row,
+            gtid=self._gtid,
+            server_id=server_id,
+        )
+
+    @property
+    def _transaction_id(self) -> str:
+        log = self.position.log
+        return self._gtid or f"file={log.file},pos={log.offset}"
+
+    def _transaction_block(self, table: Table, seconds: int) -> str:
+        if not self._writer.transactions:
+            return "null"
+        if not self._begun:
+            self._begun = True
+            self._opening = [self._transaction_event("BEGIN", seconds)]
+        count = self._counts[table.identifier] = self._counts.get(table.identifier, 0) + 1
+        total = sum(self._counts.values())
+        return (
+            f'{{"id":"{self._transaction_id}","total_order":{total},'
+            f'"data_collection_order":{count}}}'
+        )
+
+    def _transaction_event(self, status: str, seconds: int) -> Event:
+        counts = list(self._counts.items()) if status == "END" else None
+        return self._writer.envelope.transaction_event(
+            status, self._transaction_id, seconds * 1000, counts
+        )
+
+
+def _row(values: Mapping[str, Any] | None) -> Row | None:
+    return None if values is None else list(values.values())

@@ -1,0 +1,119 @@
+"""Reads a binary log with mysql-replication."""
+
+from typing import Any, Final
+
+from headrace.ingest.cdc.mysql.change_stream import ChangeStream, RowChange
+from headrace.ingest.cdc.mysql.connection import MysqlConnector
+from headrace.ingest.cdc.mysql.position import LogPosition
+from headrace.ingest.error import IngestError
+
+_HEARTBEAT_SECONDS: Final = 0.3
+_EVENTS_PER_READ: Final = 500
+
+
+class LogReader:
+    """A connection that reads the binary log as a replica does.
+
+    The library connects again by itself where a connection broke, which may be inside a transaction
+    whose tables it then does not know. So a second connection is refused: the source begins again
+    at its own position.
+    """
+
+    def __init__(self, connector: MysqlConnector, server_id: int, log: LogPosition) -> None:
+        import pymysql
+        from pymysqlreplication import BinLogStreamReader, event, row_event
+
+        opened: list[str] = []
+
+        def connect(**settings: Any) -> Any:
+            database = settings.pop("db", None)  # pymysql's older name of it
+            kind = "stream" if database is None else "control"
+            if kind in opened:
+                raise IngestError("the connection to the binary log broke")
+            opened.append(kind)
+            return pymysql.connect(database=database, **settings)
+
+        self._event, self._row_event = event, row_event
+        self._reader = BinLogStreamReader(
+            connection_settings={**connector.settings, "read_timeout": 30},
+            server_id=server_id,
+            blocking=True,
+            resume_stream=True,
+            log_file=log.file,
+            log_pos=log.offset,
+            slave_heartbeat=_HEARTBEAT_SECONDS,
+            pymysql_wrapper=connect,
+            enable_logging=False,
+            only_events=[
+                event.QueryEvent,
+                event.RotateEvent,
+                event.XidEvent,
+                event.GtidEvent,
+                event.MariadbGtidEvent,
+                event.HeartbeatLogEvent,
+                row_event.WriteRowsEvent,
+                row_event.UpdateRowsEvent,
+                row_event.DeleteRowsEvent,
+            ],
+        )
+
+    def read(self, stream: ChangeStream) -> None:
+        """Feed events until there are none for a moment, or a transaction ends after many."""
+        for number in range(1, 1 << 30):
+            each = self._reader.fetchone()
+            if each is None:
+                raise IngestError("the server ended the binary log")
+            if isinstance(each, self._event.HeartbeatLogEvent):
+                return
+            ended = self._feed(stream, each)
+            if ended and (number >= _EVENTS_PER_READ or not self._has_more()):
+                return
+
+    def _feed(self, stream: ChangeStream, each: Any) -> bool:
+        """Feed one event. Return whether no transaction is open after it."""
+        events, rows = self._event, self._row_event
+        log = LogPosition(self._reader.log_file, self._reader.log_pos)
+        match each:
+            case rows.WriteRowsEvent() | rows.UpdateRowsEvent() | rows.DeleteRowsEvent():
+                end, server = each.packet.log_pos, each.packet.server_id
+                stream.rows(_changes(each), end, each.timestamp, server)
+                return False
+            case events.GtidEvent() | events.MariadbGtidEvent():
+                stream.begin(str(each.gtid))
+                return False
+            case events.QueryEvent():
+                if each.query == "BEGIN":
+                    return False
+                if each.query == "COMMIT":
+                    stream.end(log, each.timestamp)
+                else:
+                    schema = each.schema.decode("utf-8", "replace")
+                    stream.statement(schema, each.query, log, each.timestamp)
+            case events.RotateEvent():
+                if log != stream.position.log and not stream.in_transaction:
+                    stream.end(log)
+            case _:
+                stream.end(log, each.timestamp)
+        return True
+
+    def _has_more(self) -> bool:
+        """Return whether bytes have arrived; what the library has buffered does not count."""
+        import select
+
+        poll = select.poll()
+        poll.register(self._reader._stream_connection._sock, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def _changes(event: Any) -> list[RowChange]:
+    changes = []
+    for row in event.rows:
+        before, after = row.get("before_values"), row.get("after_values")
+        if "values" in row:
+            is_insert = type(event).__name__ == "WriteRowsEvent"
+            before, after = (None, row["values"]) if is_insert else (row["values"], None)
+        changes.append(RowChange(event.schema, event.table, before, after))
+    return changes

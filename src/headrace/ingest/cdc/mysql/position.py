@@ -1,0 +1,160 @@
+"""The position of a capture from a binary log, and of the first reading of every table.
+
+Positions travel as marks with the events (decision 0013), as those of PostgreSQL do.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from headrace.ingest.error import IngestError
+
+
+class LogPosition(NamedTuple):
+    """A position in the binary log, between two transactions.
+
+    >>> LogPosition("log.999999", 5) < LogPosition("log.1000000", 4)
+    True
+    """
+
+    file: str
+    offset: int
+
+    def _order(self) -> tuple[int, int]:
+        number = self.file.rpartition(".")[2]
+        return int(number) if number.isdigit() else 0, self.offset
+
+    def __lt__(self, other: object) -> bool:
+        assert isinstance(other, LogPosition)
+        return self._order() < other._order()
+
+
+class Position(NamedTuple):
+    """How far the binary log was handed over.
+
+    Attributes:
+        log: everything before is, and
+        rows: so many changed rows of the transaction that begins there.
+    """
+
+    log: LogPosition
+    rows: int = 0
+
+
+class SnapshotPart(NamedTuple):
+    """The rows of a table that one snapshot showed.
+
+    Attributes:
+        upto: the last key; None for all keys that are left.
+        log: the snapshot shows the transactions before this position.
+    """
+
+    upto: tuple[int, ...] | None
+    log: LogPosition
+
+
+@dataclass(slots=True)
+class TableProgress:
+    """How far the snapshot of a table was handed over.
+
+    Attributes:
+        parts: in the order of keys.
+        done: all rows were.
+        again: it was read from the beginning a second time, so that all changes since the first
+            reading are handed over.
+        key: the names of the columns in `upto`.
+        created: when the table was created, which a TRUNCATE changes.
+    """
+
+    parts: list[SnapshotPart] = field(default_factory=list)
+    done: bool = False
+    again: bool = False
+    key: tuple[str, ...] = ()
+    created: str = ""
+
+    def holds(self, key: tuple[int, ...], log: LogPosition) -> bool:
+        """Return whether the rows hold a change of the transaction that begins at `log`."""
+        if self.again:
+            return False
+        for part in self.parts:
+            if part.upto is None or key <= part.upto:
+                return log < part.log
+        return False
+
+    @property
+    def position(self) -> LogPosition | None:
+        """The position from which on no change is in the rows."""
+        return max((part.log for part in self.parts), default=None)
+
+
+def position_mark(position: Position) -> str:
+    """Return the mark of a position."""
+    return json.dumps({"file": position.log.file, "pos": position.log.offset, "row": position.rows})
+
+
+def parse_position(mark: str) -> Position:
+    """Return the position of a mark.
+
+    Raises:
+        IngestError: another program wrote the mark.
+    """
+    try:
+        row = json.loads(mark)
+        return Position(LogPosition(str(row["file"]), int(row["pos"])), int(row["row"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise IngestError(f"the stored position {mark[:80]!r} is no position: {error}") from error
+
+
+def progress_mark(progress: TableProgress) -> str:
+    """Return the mark of a table."""
+    written: dict[str, Any] = {
+        "done": progress.done,
+        "again": progress.again,
+        "key": progress.key,
+        "created": progress.created,
+        "parts": [[part.upto, part.log.file, part.log.offset] for part in progress.parts],
+    }
+    return json.dumps(written)
+
+
+def parse_progress(mark: str) -> TableProgress:
+    """Return the progress of a table's mark.
+
+    Raises:
+        IngestError: another program wrote the mark.
+    """
+    try:
+        row = json.loads(mark)
+        parts = [
+            SnapshotPart(
+                None if upto is None else tuple(map(int, upto)), LogPosition(str(file), int(offset))
+            )
+            for upto, file, offset in row["parts"]
+        ]
+        done, again = bool(row["done"]), bool(row["again"])
+        return TableProgress(parts, done, again, tuple(row["key"]), str(row["created"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise IngestError(f"the stored progress {mark[:80]!r} is none: {error}") from error
+
+
+class MarkNames(NamedTuple):
+    """The keys of a capture's marks."""
+
+    prefix: str
+
+    @property
+    def position(self) -> str:
+        return f"{self.prefix}|position"
+
+    def table(self, identifier: str) -> str:
+        return f"{self.prefix}|table|{identifier}"
+
+    def tables(self, marks: Mapping[str, str]) -> dict[str, TableProgress]:
+        """Return the progress of all tables that have a mark."""
+        start = self.table("")
+        return {
+            key.removeprefix(start): parse_progress(mark)
+            for key, mark in marks.items()
+            if key.startswith(start) and mark
+        }

@@ -1,0 +1,72 @@
+"""Reads the rows of tables in one snapshot of MySQL, in the order of their keys."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from headrace.ingest.cdc.mysql.connection import MysqlCatalog, TableShape
+from headrace.ingest.cdc.mysql.position import LogPosition
+from headrace.ingest.cdc.table import Row
+
+
+class Rows(NamedTuple):
+    """Some rows; `last_key` is None for a table whose rows have no order."""
+
+    rows: list[Row]
+    last_key: tuple[int, ...] | None
+
+
+class SnapshotReader:
+    """Reads tables in a transaction that sees one state of the database.
+
+    A global read lock, held for a moment, makes the snapshot and the position of the binary log the
+    same point.
+
+    Attributes:
+        log: the snapshot shows the transactions before this position.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.catalog = MysqlCatalog(connection)
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            cursor.execute("FLUSH TABLES WITH READ LOCK")
+            try:
+                cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+                self.log: LogPosition = self.catalog.log_end()
+            finally:
+                cursor.execute("UNLOCK TABLES")
+
+    def read(self, table: TableShape, after: tuple[int, ...] | None, size: int) -> Iterator[Rows]:
+        """Yield the rows after a key, at most `size` at a time."""
+        from pymysql.cursors import SSCursor
+
+        names = [each.name for each in table.columns]
+        places = [names.index(each) for each in table.key] if table.ordered else []
+        cursor = self._connection.cursor(SSCursor)
+        try:
+            cursor.execute(_select(table, after), after or ())
+            while rows := cursor.fetchmany(size):
+                last = rows[-1]
+                yield Rows(list(rows), tuple(int(last[at]) for at in places) or None)
+        finally:
+            # Its own close would read the rest of the rows, from a connection that may be closed.
+            if cursor._result is not None:
+                cursor._result.unbuffered_active = False
+            cursor.connection = None
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _select(table: TableShape, after: tuple[int, ...] | None) -> str:
+    columns = ", ".join(_quoted(each.name) for each in table.columns)
+    statement = f"SELECT {columns} FROM {_quoted(table.schema)}.{_quoted(table.name)}"  # noqa: S608 - quoted names
+    key = ", ".join(_quoted(each) for each in table.key)
+    if after is not None:
+        statement += f" WHERE ({key}) > ({', '.join(['%s'] * len(after))})"
+    return f"{statement} ORDER BY {key}" if table.ordered else statement
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``").replace("%", "%%") + "`"

@@ -1,0 +1,1 @@
+"""Change capture from PostgreSQL: pgoutput, types, positions and the hand-over from a snapshot."""

@@ -1,0 +1,81 @@
+"""A captured table of PostgreSQL: its columns from a Relation message or from the catalog."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from headrace.ingest.cdc.postgres.column_type import ColumnTypes
+from headrace.ingest.cdc.postgres.pgoutput import Relation, RelationColumn
+from headrace.ingest.cdc.table import Column, Table
+from headrace.ingest.cdc.topic_name import topic_of
+
+
+class TableFacts(NamedTuple):
+    """What the catalog knows and the stream does not send.
+
+    Attributes:
+        key: the names of the primary key's columns, in its order.
+        required: the names of columns that are NOT NULL.
+        key_types: the names of the key's types.
+    """
+
+    key: tuple[str, ...] = ()
+    required: frozenset[str] = frozenset()
+    key_types: tuple[str, ...] = ()
+
+
+class CapturedTable(NamedTuple):
+    """A table, and what the hand-over needs of it."""
+
+    table: Table
+    key_types: list[str]
+    identity: str
+
+
+class TableFactory:
+    """Makes captured tables.
+
+    Args:
+        look_up: returns the facts of a table: by the id of its relation.
+    """
+
+    def __init__(
+        self, prefix: str, types: ColumnTypes, look_up: Callable[[int, str], TableFacts]
+    ) -> None:
+        self._prefix = prefix
+        self._types = types
+        self._look_up = look_up
+
+    def make(self, relation: Relation) -> CapturedTable:
+        """Return the table of a Relation message."""
+        identifier = f"{relation.schema}.{relation.name}"
+        facts = self._look_up(relation.id, identifier)
+        return self.of_columns(
+            relation.schema, relation.name, relation.columns, facts, relation.identity
+        )
+
+    def of_columns(
+        self,
+        schema: str,
+        name: str,
+        columns: Sequence[RelationColumn],
+        facts: TableFacts,
+        identity: str,
+    ) -> CapturedTable:
+        """Return a table of these columns."""
+        names = [each.name for each in columns]
+        key = facts.key if set(facts.key) <= set(names) else ()
+        if not facts.key and identity in "di":
+            # The table is gone from the catalog: its replica identity is the key it had.
+            key = tuple(each.name for each in columns if each.identity)
+        made = [
+            Column(
+                each.name,
+                self._types.find(each.type_id, each.modifier),
+                each.name not in facts.required,
+            )
+            for each in columns
+        ]
+        topic = topic_of(self._prefix, schema, name)
+        table = Table(schema, name, topic, made, [names.index(each) for each in key])
+        key_types = list(facts.key_types) if key == facts.key else []
+        return CapturedTable(table, key_types, identity)

@@ -1,0 +1,236 @@
+"""What change capture asks PostgreSQL's catalog, and the publication it makes."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headrace.ingest.cdc.postgres.captured_table import TableFacts
+from headrace.ingest.cdc.postgres.column_type import PostgresType
+from headrace.ingest.cdc.postgres.lsn import parse_lsn
+from headrace.ingest.cdc.postgres.pgoutput import RelationColumn
+from headrace.ingest.cdc.postgres.transaction_snapshot import TransactionSnapshot
+from headrace.ingest.cdc.table_filter import TableFilter
+from headrace.ingest.error import IngestError
+
+if TYPE_CHECKING:
+    import psycopg
+
+_COLUMNS_SQL = """
+    SELECT a.attname, a.atttypid, a.atttypmod, a.attnotnull, t.typname,
+           array_position(i.indkey::smallint[], a.attnum)
+    FROM pg_attribute a
+    JOIN pg_type t ON t.oid = a.atttypid
+    LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
+    WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+    ORDER BY a.attnum
+"""
+_TABLES_SQL = """
+    SELECT n.nspname, c.relname, c.oid, c.relreplident, c.relfilenode,
+           EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+"""
+
+
+class Slot(NamedTuple):
+    """A replication slot; `lost`: the server has removed WAL that it needs."""
+
+    lsn: int
+    active: bool
+    lost: bool
+    plugin: str
+    database: str
+
+
+class PublishedTable(NamedTuple):
+    """A table of a publication.
+
+    Attributes:
+        columns: the published ones.
+        rows: the condition of published rows; None for all.
+        file: changes when the table is truncated.
+    """
+
+    schema: str
+    name: str
+    id: int
+    identity: str
+    has_key: bool
+    file: int
+    columns: tuple[RelationColumn, ...]
+    facts: TableFacts
+    rows: str | None
+
+    @property
+    def identifier(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+class Catalog:
+    """Queries on one connection; in a snapshot's transaction they show the catalog of its time."""
+
+    def __init__(self, connection: "psycopg.Connection[Any]") -> None:
+        self._connection = connection
+
+    def check_server(self) -> str:
+        """Return the name of the database.
+
+        Raises:
+            IngestError: the server does not write logical changes.
+        """
+        level, database = self._row("SELECT current_setting('wal_level'), current_database()")
+        if level != "logical":
+            raise IngestError(
+                f"PostgreSQL has wal_level = {level}: set wal_level = logical in postgresql.conf "
+                "and restart the server"
+            )
+        return str(database)
+
+    def slot(self, name: str) -> Slot | None:
+        """Return a slot, or None without one."""
+        cursor = self._connection.execute(
+            "SELECT * FROM pg_replication_slots WHERE slot_name = %s", [name]
+        )
+        row = cursor.fetchone()
+        if row is None:
+            return None
+        columns = [each.name for each in cursor.description or ()]
+        fields = dict(zip(columns, row, strict=True))
+        confirmed = fields.get("confirmed_flush_lsn")
+        return Slot(
+            parse_lsn(confirmed) if confirmed else 0,
+            bool(fields["active"]),
+            fields.get("wal_status") == "lost" or bool(fields.get("conflicting")),
+            str(fields["plugin"]),
+            str(fields["database"]),
+        )
+
+    def drop_slot(self, name: str) -> None:
+        self._connection.execute("SELECT pg_drop_replication_slot(%s)", [name])
+
+    def current_snapshot(self) -> tuple[TransactionSnapshot, int]:
+        """Return what the current transaction sees, and a position after all of it."""
+        snapshot, lsn = self._row(
+            "SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text"
+        )
+        return TransactionSnapshot.parse(snapshot), parse_lsn(lsn)
+
+    def next_transaction(self) -> int:
+        """Return an id that is above those of all transactions that have changed something."""
+        (snapshot,) = self._row("SELECT pg_current_snapshot()::text")
+        return TransactionSnapshot.parse(snapshot).xmax
+
+    def type(self, type_id: int) -> PostgresType:
+        """Return a type; an unknown one is a text."""
+        row = self._connection.execute(
+            "SELECT typname, typtype, CASE WHEN typcategory = 'A' THEN typelem ELSE 0 END, "
+            "typbasetype, typtypmod FROM pg_type WHERE oid = %s",
+            [type_id],
+        ).fetchone()
+        if row is None:
+            return PostgresType("text")
+        name, kind, element, base, modifier = row
+        return PostgresType(name, kind, element, base, modifier)
+
+    def facts(self, relation: int) -> TableFacts:
+        """Return what the stream does not send of a table."""
+        rows = self._connection.execute(_COLUMNS_SQL, [relation]).fetchall()
+        return _facts(rows)
+
+    def ensure_publication(self, name: str, mode: str, tables: TableFilter) -> None:
+        """Create a publication, or add the tables that it lacks.
+
+        Args:
+            mode: `publication.autocreate.mode`: filtered, all_tables or disabled.
+
+        Raises:
+            IngestError: it does not exist and must not be made, or no table matches.
+        """
+        from psycopg import sql
+
+        exists = self._connection.execute(
+            "SELECT puballtables FROM pg_publication WHERE pubname = %s", [name]
+        ).fetchone()
+        identifier = sql.Identifier(name)
+        if mode == "disabled":
+            if exists is None:
+                raise IngestError(
+                    f"there is no publication {name}: write CREATE PUBLICATION {name} FOR TABLE "
+                    "..., or set publication.autocreate.mode = filtered"
+                )
+        elif mode == "all_tables":
+            if exists is None:
+                statement = sql.SQL("CREATE PUBLICATION {} FOR ALL TABLES").format(identifier)
+                self._connection.execute(statement)
+        elif exists is None or not exists[0]:
+            missing = self._unpublished(name, tables)
+            if exists is None and not missing:
+                raise IngestError(
+                    "no table matches table.include.list: write schema.table, as public.orders"
+                )
+            if missing:
+                names = sql.SQL(", ").join(sql.Identifier(*each) for each in missing)
+                verb = "CREATE PUBLICATION {} FOR TABLE {}"
+                verb = verb if exists is None else "ALTER PUBLICATION {} ADD TABLE {}"
+                self._connection.execute(sql.SQL(verb).format(identifier, names))
+
+    def _unpublished(self, publication: str, tables: TableFilter) -> list[tuple[str, str]]:
+        rows = self._connection.execute(
+            "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n "
+            "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' "
+            "AND NOT c.relispartition AND n.nspname NOT IN ('pg_catalog', 'information_schema') "
+            "AND NOT EXISTS (SELECT 1 FROM pg_publication_rel r JOIN pg_publication p "
+            "ON p.oid = r.prpubid WHERE r.prrelid = c.oid AND p.pubname = %s) ORDER BY 1, 2",
+            [publication],
+        ).fetchall()
+        return [(schema, name) for schema, name in rows if tables.includes(schema, name)]
+
+    def published(self, publication: str, tables: TableFilter) -> list[PublishedTable]:
+        """Return the tables of a publication that the filter lets through, by name."""
+        rows = self._connection.execute(
+            "SELECT * FROM pg_publication_tables WHERE pubname = %s ORDER BY 2, 3", [publication]
+        )
+        names = [each.name for each in rows.description or ()]
+        found = []
+        for row in rows.fetchall():
+            fields = dict(zip(names, row, strict=True))
+            if tables.includes(fields["schemaname"], fields["tablename"]):
+                found.append(self._published(fields))
+        return [each for each in found if each is not None]
+
+    def _published(self, fields: dict[str, Any]) -> PublishedTable | None:
+        row = self._connection.execute(
+            _TABLES_SQL + "WHERE n.nspname = %s AND c.relname = %s",
+            [fields["schemaname"], fields["tablename"]],
+        ).fetchone()
+        if row is None:
+            return None
+        schema, name, identity, replica_identity, file, has_key = row
+        columns = self._connection.execute(_COLUMNS_SQL, [identity]).fetchall()
+        published = fields.get("attnames")
+        return PublishedTable(
+            schema,
+            name,
+            identity,
+            replica_identity,
+            has_key,
+            file,
+            tuple(
+                RelationColumn(False, column, type_id, modifier)
+                for column, type_id, modifier, *_ in columns
+                if published is None or column in published
+            ),
+            _facts(columns),
+            fields.get("rowfilter"),
+        )
+
+    def _row(self, query: str) -> Any:
+        row = self._connection.execute(query).fetchone()
+        assert row is not None
+        return row
+
+
+def _facts(rows: list[Any]) -> TableFacts:
+    key = sorted((row for row in rows if row[5] is not None), key=lambda row: row[5])
+    return TableFacts(
+        tuple(row[0] for row in key),
+        frozenset(row[0] for row in rows if row[3]),
+        tuple(row[4] for row in key),
+    )

@@ -1,0 +1,65 @@
+"""Connections to PostgreSQL for change capture."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.model.error import ConfigError
+
+if TYPE_CHECKING:
+    import psycopg
+
+# The texts of values must be the same in the snapshot and in the stream, whatever the defaults of
+# the server, the database and the user are.
+_SESSION: Final = (
+    "-c DateStyle=ISO -c IntervalStyle=postgres -c TimeZone=UTC -c extra_float_digits=3 "
+    "-c bytea_output=hex -c lc_monetary=C -c statement_timeout=0 -c lock_timeout=0 "
+    "-c idle_in_transaction_session_timeout=0"
+)
+_CONNECT_SECONDS: Final = 10
+
+
+class PostgresConnector:
+    """Opens connections to one database.
+
+    Args:
+        url: `postgresql://host:port/database`.
+        options: libpq's parameters that are not in the URL: user, password, sslmode, ...
+
+    Raises:
+        ConfigError: psycopg is missing.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, str | None]) -> None:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise ConfigError(
+                "the source postgres_cdc needs psycopg: pip install 'headrace[postgres]'"
+            ) from error
+        self._connect = psycopg.connect
+        self.errors: type[Exception] = psycopg.Error
+        self._url = url
+        self._options: dict[str, Any] = {
+            key: value for key, value in options.items() if value is not None
+        }
+
+    def control(self) -> "psycopg.Connection[Any]":
+        """Return a connection for queries, which commits each."""
+        return self._open()
+
+    def replication(self) -> "psycopg.Connection[Any]":
+        """Return a connection for replication commands."""
+        return self._open(replication="database")
+
+    def _open(self, **more: Any) -> "psycopg.Connection[Any]":
+        return self._connect(
+            self._url,
+            autocommit=True,
+            client_encoding="UTF8",
+            connect_timeout=_CONNECT_SECONDS,
+            application_name="headrace",
+            options=_SESSION,
+            keepalives_idle=30,
+            **self._options,
+            **more,
+        )

@@ -1,0 +1,239 @@
+"""The sql sink: JSON events as rows of a table, upserted by their key."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import structlog
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DataError, IntegrityError, StatementError
+
+from headrace.ingest.error import DeliveryFailed, IngestError
+from headrace.ingest.event import Event, EventBatch
+from headrace.ingest.file.dead_letter_file import DeadLetter, DeadLetterFile
+from headrace.ingest.settings import Settings, flag, number, text
+from headrace.ingest.sink import Sink
+from headrace.ingest.sql.column_value import BadRow
+from headrace.ingest.sql.database import DATABASE_SETTINGS, Database, table_name
+from headrace.ingest.sql.table_writer import UPSERTS, Change, TableWriter, create_table
+
+_log = structlog.get_logger(__name__)
+_FAILED = "rows were not written"
+
+
+class SqlSink(Sink):
+    """Writes a batch in one transaction of the database: all of its rows or none.
+
+    A body is a JSON object whose fields are columns. With `mode = upsert` a row replaces the one of
+    its key, so a batch that comes again after a lost commit changes nothing. With `delete` an
+    event without a body, as a tombstone of a topic, deletes the row of its header `key`. With
+    `format = debezium` a body is Debezium's envelope: `after` is written, and `op` d deletes.
+
+    A row that the table can never take goes to `deadLetterFile` with the reason. Without that file
+    it stays in the channel, and everything after it.
+    """
+
+    SETTINGS = (
+        *DATABASE_SETTINGS,
+        text("table", "The table, or SCHEMA.TABLE.", required=True),
+        text("mode", "How rows are written.", "upsert", choices=("upsert", "insert")),
+        text("keyColumns", "The columns of the key, separated by white space."),
+        text("keyHeader", "The header with the key of a delete.", "key"),
+        flag("delete", "Delete the row of an event without a body.", False),
+        text("format", "What bodies are.", "json", choices=("json", "debezium")),
+        flag("ignoreUnknownFields", "Leave out fields that have no column.", False),
+        flag("autoCreate", "Create a missing table from its first batch.", False),
+        text("deadLetterFile", "Where rows go that the table never takes."),
+        number("batchSize", "Events per batch.", 100, minimum=1),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        self._name = table_name(settings)
+        self._keys = settings.words("keyColumns")
+        self._upsert = settings.text("mode") == "upsert"
+        self._deletes = settings.flag("delete")
+        if not self._keys and (self._upsert or self._deletes):
+            raise settings.wrong("keyColumns", "keyColumns is missing: an upsert has a key")
+        self._database = Database(settings)
+        if self._upsert and self._database.dialect not in UPSERTS:
+            raise settings.wrong(
+                "mode",
+                f"{self._database.dialect} has no upsert here: write mode = insert, or use "
+                f"{', '.join(UPSERTS)}",
+            )
+        path = settings.optional("deadLetterFile")
+        self._dead = None if path is None else DeadLetterFile(Path(path).expanduser())
+        self._ignore_unknown = settings.flag("ignoreUnknownFields")
+        self._debezium = settings.text("format") == "debezium"
+        self._writer: TableWriter | None = None
+
+    def start(self) -> None:
+        with self._database.transaction("the table was not found") as connection:
+            self._writer = self._open(connection)
+        if self._writer is None and not self.settings.flag("autoCreate"):
+            raise IngestError(
+                f"there is no table {self.settings.text('table')}: create it, or write "
+                "autoCreate = true"
+            )
+        self.counters.add("ConnectionCreatedCount")
+
+    def stop(self) -> None:
+        self._database.close()
+        self.counters.add("ConnectionClosedCount")
+
+    def deliver(self, batch: EventBatch) -> None:
+        try:
+            with self._database.transaction(_FAILED) as connection:
+                dead = self._write(connection, batch)
+                if dead:
+                    self._set_aside(dead)
+        except IngestError as error:
+            # The table may have been changed; describe it again before the next attempt.
+            self._writer = None
+            self.counters.add("ConnectionFailedCount")
+            raise DeliveryFailed(str(error)) from None
+
+    def _write(self, connection: Connection, batch: EventBatch) -> list[DeadLetter]:
+        """Write what the table takes, and return the rest."""
+        writer = self._writer or self._open(connection)
+        dead: list[DeadLetter] = []
+        parsed = list(self._parsed(batch, dead))
+        if writer is None:
+            writer = self._created(connection, parsed)
+        self._writer = writer
+        changes: list[Change] = []
+        for event, fields, delete in parsed:
+            try:
+                if self._ignore_unknown:
+                    fields = {key: each for key, each in fields.items() if key in writer.table.c}
+                make = writer.deletion if delete else writer.row
+                changes.append(make(event, fields))
+            except BadRow as error:
+                dead.append(DeadLetter(event, str(error)))
+        if self._dead is None:
+            writer.write(connection, changes)
+            return dead
+        try:
+            with connection.begin_nested():
+                writer.write(connection, changes)
+        except StatementError as error:
+            if not _is_about_rows(error):
+                raise
+            dead += self._one_by_one(connection, writer, changes)
+        return dead
+
+    def _one_by_one(
+        self, connection: Connection, writer: TableWriter, changes: list[Change]
+    ) -> Iterator[DeadLetter]:
+        """Write each row under a savepoint of its own, and yield those that the table refuses."""
+        for change in changes:
+            try:
+                with connection.begin_nested():
+                    writer.write(connection, [change])
+            except StatementError as error:
+                if not _is_about_rows(error):
+                    raise
+                yield DeadLetter(change.event, self._database.sentence(error))
+
+    def _set_aside(self, dead: list[DeadLetter]) -> None:
+        """Write rows to the dead letter file before the others are committed."""
+        first = dead[0].reason
+        if self._dead is None:
+            raise IngestError(
+                f"{len(dead)} rows cannot be written, of which the first: {first} (write "
+                "deadLetterFile to go on without such rows)"
+            )
+        try:
+            self._dead.append(dead)
+        except OSError as error:
+            raise IngestError(f"the dead letter file was not written: {error}") from None
+        self.counters.add("EventWriteFail", len(dead))
+        _log.warning("rows_set_aside", sink=self.name, count=len(dead), reason=first)
+
+    def _parsed(
+        self, batch: EventBatch, dead: list[DeadLetter]
+    ) -> Iterator[tuple[Event, dict[str, Any], bool]]:
+        """Yield the fields of each event, and whether it deletes."""
+        for event in batch:
+            try:
+                if not event.body:
+                    yield event, self._key_fields(event), True
+                    continue
+                fields, delete = _object(event.body), False
+                if self._debezium:
+                    fields, delete = _unwrapped(fields)
+                    if delete:
+                        self._check_deletes()
+                        fields = {key: fields.get(key) for key in self._keys}
+                yield event, fields, delete
+            except BadRow as error:
+                dead.append(DeadLetter(event, str(error)))
+
+    def _key_fields(self, event: Event) -> dict[str, Any]:
+        """Return the key of a tombstone: a JSON object, also inside Debezium's, or one value."""
+        self._check_deletes()
+        header = self.settings.text("keyHeader")
+        written = event.headers.get(header)
+        if written is None:
+            raise BadRow(f"the event has no body, and no header {header} that says what to delete")
+        try:
+            key = json.loads(written)
+        except (ValueError, RecursionError):
+            key = written
+        if isinstance(key, dict):
+            payload = key.get("payload")
+            return payload if "schema" in key and isinstance(payload, dict) else key
+        if len(self._keys) != 1:
+            raise BadRow(f"the header {header} is no JSON object of {', '.join(self._keys)}")
+        return {self._keys[0]: written}
+
+    def _check_deletes(self) -> None:
+        if not self._deletes:
+            raise BadRow("the event deletes a row: write delete = true")
+
+    def _open(self, connection: Connection) -> TableWriter | None:
+        return TableWriter.of(connection, self._name, self._keys, upsert=self._upsert)
+
+    def _created(
+        self, connection: Connection, parsed: list[tuple[Event, dict[str, Any], bool]]
+    ) -> TableWriter:
+        rows = [fields for _, fields, delete in parsed if not delete]
+        if self.settings.flag("autoCreate") and rows:
+            create_table(connection, self._name, self._keys, rows)
+        writer = self._open(connection)
+        if writer is None:
+            raise IngestError(f"there is no table {self.settings.text('table')}")
+        _log.info("table_created", sink=self.name, table=self.settings.text("table"))
+        return writer
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise BadRow("the body is no JSON") from None
+    if not isinstance(value, dict):
+        raise BadRow("the body is no JSON object")
+    return value
+
+
+def _unwrapped(value: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Return the row of Debezium's envelope, and whether it was deleted."""
+    payload = value.get("payload") if "schema" in value else value
+    if not isinstance(payload, dict) or "op" not in payload:
+        raise BadRow("the body is no envelope of Debezium: it has no op")
+    delete = payload["op"] == "d"
+    row = payload.get("before" if delete else "after")
+    if not isinstance(row, dict):
+        raise BadRow(f"the envelope has no row of its op {payload['op']!r}")
+    return row, delete
+
+
+def _is_about_rows(error: StatementError) -> bool:
+    """Return whether the database refuses a row, and not the statement or everything."""
+    lost = getattr(error, "connection_invalidated", False)
+    return not lost and (
+        isinstance(error, IntegrityError | DataError) or type(error) is StatementError
+    )

@@ -1,0 +1,215 @@
+"""The sql sink, on SQLite; PostgreSQL is in the interop tests."""
+
+import json
+import re
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+from headrace.ingest.agent.component_type import find_component
+from headrace.ingest.error import DeliveryFailed, IngestError
+from headrace.ingest.event import Event, EventBatch
+from headrace.ingest.sink import Sink
+from headrace.ingest.sql.table_writer import TableWriter
+from headrace.model.error import ConfigError
+from testkit.sample.ingest_agent import make
+
+
+class Shop:
+    """A database with one table of orders, and the sink's dead letters."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "shop.db"
+        self.letters = folder / "dead.jsonl"
+        self.query(
+            "CREATE TABLE orders (id INTEGER PRIMARY KEY, item VARCHAR(5), price NUMERIC(9, 2), "
+            "at DATETIME, paid BOOLEAN NOT NULL DEFAULT 0, raw BLOB)"
+        )
+
+    def query(self, statement: str) -> list[tuple[object, ...]]:
+        with closing(sqlite3.connect(self.path)) as connection, connection:
+            return connection.execute(statement).fetchall()
+
+    @contextmanager
+    def sink(self, **texts: str) -> Iterator[Sink]:
+        written = {"url": f"sqlite:///{self.path}", "table": "orders", "keyColumns": "id", **texts}
+        sink = make("sink", "sql", {key: value for key, value in written.items() if value})
+        assert isinstance(sink, Sink)
+        sink.start()
+        try:
+            yield sink
+        finally:
+            sink.stop()
+
+    @property
+    def reasons(self) -> list[str]:
+        return [json.loads(line)["reason"] for line in self.letters.read_text().splitlines()]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def rows(*values: object) -> EventBatch:
+    return EventBatch.plain([json.dumps(value).encode() for value in values])
+
+
+def tombstone(key: str) -> EventBatch:
+    return EventBatch.of([Event({"key": key}, b"")])
+
+
+def test_values_become_those_of_their_columns(shop: Shop) -> None:
+    row = {"id": 1, "item": "ä", "price": "1.10", "paid": True, "raw": "AP8="}
+    row["at"] = "2026-01-02T03:04:05"
+    with shop.sink() as sink:
+        sink.deliver(rows(row))
+    assert shop.query("SELECT * FROM orders") == [
+        (1, "ä", 1.1, "2026-01-02 03:04:05.000000", 1, b"\x00\xff")
+    ]
+
+
+def test_the_last_row_of_a_key_wins_and_missing_fields_stay(shop: Shop) -> None:
+    with shop.sink() as sink:
+        sink.deliver(rows({"id": 1, "item": "a", "price": 1}, {"id": 2, "item": "b"}))
+        sink.deliver(rows({"id": 1, "item": "c"}, {"id": 2, "item": "d"}, {"item": "e", "id": 2}))
+        sink.deliver(rows({"id": 2}))
+    assert shop.query("SELECT id, item, price FROM orders") == [(1, "c", 1), (2, "e", None)]
+
+
+def test_an_event_without_a_body_deletes_its_key(shop: Shop) -> None:
+    with shop.sink(delete="true") as sink:
+        sink.deliver(rows({"id": 1}, {"id": 2}, {"id": 3}))
+        sink.deliver(EventBatch.join([tombstone("1"), rows({"id": 1}), tombstone('{"id": 2}')]))
+    assert shop.query("SELECT id FROM orders") == [(1,), (3,)]
+
+
+def test_envelopes_of_debezium_are_unwrapped(shop: Shop) -> None:
+    created = {"op": "c", "before": None, "after": {"id": 1, "item": "a"}}
+    deleted = {"op": "d", "before": {"id": 2, "item": "b"}, "after": None}
+    with shop.sink(format="debezium", delete="true") as sink:
+        sink.deliver(rows(created, {"schema": {}, "payload": {"op": "r", "after": {"id": 2}}}))
+        sink.deliver(rows(deleted))
+        sink.deliver(tombstone('{"schema": {}, "payload": {"id": 2}}'))
+    assert shop.query("SELECT id, item FROM orders") == [(1, "a")]
+
+
+def test_a_batch_with_a_bad_row_stays_in_the_channel(shop: Shop) -> None:
+    with shop.sink() as sink, pytest.raises(DeliveryFailed, match="write deadLetterFile"):
+        sink.deliver(rows({"id": 1}, {"id": "x"}))
+    assert shop.query("SELECT * FROM orders") == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ({"id": 2, "nothing": 1}, "no column nothing"),
+        ({"item": "a"}, "key column id has no value"),
+        ({"id": 2.5}, "does not take 2.5"),
+        ({"id": 2**80}, "INTEGER and does not take"),
+        ({"id": 2, "item": "too long"}, r"VARCHAR\(5\) and does not take 'too long'"),
+        ({"id": 2, "item": 7}, "does not take 7"),
+        ({"id": 2, "price": "much"}, "does not take 'much'"),
+        ({"id": 2, "at": "yesterday"}, "does not take 'yesterday'"),
+        ({"id": 2, "paid": None}, "paid must not be null"),
+        ({"id": 2, "raw": "?"}, "does not take"),
+        ([1], "no JSON object"),
+    ],
+)
+def test_a_bad_row_goes_to_the_dead_letters_with_its_reason(
+    shop: Shop, bad: object, reason: str
+) -> None:
+    with shop.sink(deadLetterFile=str(shop.letters)) as sink:
+        sink.deliver(rows({"id": 1}, bad, {"id": 3}))
+    assert shop.query("SELECT id FROM orders") == [(1,), (3,)]
+    (written,) = shop.reasons
+    assert re.search(reason, written)
+
+
+def test_rows_that_only_the_database_refuses_go_there_too(shop: Shop) -> None:
+    shop.query("CREATE UNIQUE INDEX items ON orders (item)")
+    with shop.sink(deadLetterFile=str(shop.letters)) as sink:
+        sink.deliver(rows({"id": 1, "item": "a"}, {"id": 2, "item": "a"}, {"id": 3, "item": "b"}))
+    assert shop.query("SELECT id FROM orders") == [(1,), (3,)]
+    assert "UNIQUE" in shop.reasons[0]
+
+
+def test_dead_letters_keep_bodies_that_are_no_text(shop: Shop) -> None:
+    with shop.sink(deadLetterFile=str(shop.letters)) as sink:
+        sink.deliver(EventBatch.of([Event({"a": "b"}, b"\xff")]))
+    (letter,) = map(json.loads, shop.letters.read_text().splitlines())
+    assert letter == {"reason": "the body is no JSON", "headers": {"a": "b"}, "body_base64": "/w=="}
+
+
+def test_a_missing_table_is_created_on_request(shop: Shop) -> None:
+    shop.query("DROP TABLE orders")
+    with pytest.raises(IngestError, match="autoCreate"), shop.sink():
+        pass
+    with shop.sink(autoCreate="true") as sink:
+        sink.deliver(rows({"id": "a", "n": None}, {"id": "b", "n": 1, "more": [1]}))
+        sink.deliver(rows({"id": "a", "n": 2}))
+    assert shop.query("SELECT id, n, more FROM orders ORDER BY id") == [
+        ("a", 2, None),
+        ("b", 1, "[1]"),
+    ]
+
+
+def test_keys_need_a_unique_index(shop: Shop) -> None:
+    with pytest.raises(IngestError, match="no unique index of item"), shop.sink(keyColumns="item"):
+        pass
+
+
+def test_inserts_need_no_key(shop: Shop) -> None:
+    with shop.sink(mode="insert", keyColumns="") as sink:
+        sink.deliver(rows({"item": "a"}, {"item": "b"}))
+        with pytest.raises(DeliveryFailed, match="UNIQUE"):
+            sink.deliver(rows({"id": 3}, {"id": 1}))
+    assert shop.query("SELECT item FROM orders") == [("a",), ("b",)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({"keyColumns": ""}, "keyColumns is missing"),
+        ({"mode": "insert", "keyColumns": "", "delete": "true"}, "keyColumns is missing"),
+        ({"url": "mssql+pymssql://h/x"}, "needs pymssql"),
+    ],
+)
+def test_settings_that_cannot_be_meant(texts: dict[str, str], message: str) -> None:
+    written = {"url": "sqlite:////tmp/x.db", "table": "t", "keyColumns": "id", **texts}
+    with pytest.raises(ConfigError, match=message):
+        make("sink", "sql", {key: value for key, value in written.items() if value})
+
+
+@pytest.mark.parametrize(
+    ("dialect", "clause"),
+    [
+        (postgresql.dialect(), "ON CONFLICT (id) DO UPDATE SET item = excluded.item"),
+        (sqlite.dialect(), "ON CONFLICT (id) DO UPDATE SET item = excluded.item"),
+        (mysql.dialect(), "ON DUPLICATE KEY UPDATE item = "),
+    ],
+)
+def test_each_database_has_its_upsert(dialect: sa.Dialect, clause: str) -> None:
+    columns = (sa.Column("id", sa.Integer, primary_key=True), sa.Column("item", sa.Text))
+    writer = TableWriter(sa.Table("orders", sa.MetaData(), *columns), ["id"], upsert=True)
+    statement = writer.statement(dialect.name, ["id", "item"])
+    assert clause in " ".join(str(statement.compile(dialect=dialect)).split())
+
+
+@pytest.mark.parametrize("kind", ["source", "sink"])
+def test_a_missing_library_is_named_with_its_extra(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(sys.modules):
+        if name.startswith(("headrace.ingest.sql", "headrace.ingest.sinks.sql")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "headrace.ingest.sources.sql", raising=False)
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    with pytest.raises(ConfigError, match=r"needs sqlalchemy: pip install 'headrace\[sql\]'"):
+        find_component(kind, "sql")
