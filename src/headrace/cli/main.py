@@ -30,6 +30,8 @@ _COMMANDS = {
     "rest": ("rest", "app", "Serve Confluent's REST API for a cluster."),
     "cluster": ("cluster", "app", "Show a cluster's brokers, health and configuration."),
     "flow": ("flow.flow", "app", "Run stream programs on Spark, and manage the running ones."),
+    "land": ("land", "command", "Land a topic in a Delta or Iceberg table, exactly once."),
+    "table": ("table", "app", "Show, compact and clean up tables of `headrace land`."),
     "sql": ("sql", "command", "Query topics in SQL: streams, windows, joins, live tables."),
     "drpc": ("drpc", "app", "Call functions of topologies, also over HTTP."),
     "agent": ("agent", "app", "Collect and move events: run a Flume configuration."),
