@@ -2,6 +2,7 @@
 
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.landing.data_file import conform
@@ -37,7 +38,7 @@ class ChangeSet:
         self._batches, self.rows = [], 0
         table = pa.Table.from_batches(batches, schema)
         numbered = table.select(list(self._keys)).append_column(
-            _ROW, pa.array(range(table.num_rows), pa.int64())
+            _ROW, pa.array(np.arange(table.num_rows))
         )
         last = numbered.group_by(list(self._keys)).aggregate([(_ROW, "max")]).column(f"{_ROW}_max")
         table = table.take(last.combine_chunks().sort())

@@ -51,7 +51,8 @@ class Committer:
 
     Attributes:
         landed: what was committed; other threads may read it.
-        bytes_written: the size of the files of the next commit; other threads may read it.
+        bytes_written: the size of the next commit's files, or of its changes in memory; other
+            threads may read it.
     """
 
     def __init__(self, table: Table, catalog: Mapping[str, str], retry_seconds: float) -> None:
@@ -90,6 +91,7 @@ class Committer:
             self._add_dead(dead)
         if self._changes is not None:
             self._changes.add(rows, deleted)
+            self.bytes_written += rows.nbytes
         elif rows.num_rows:
             self._files.write(rows)
             finished = sum(each.size_bytes for each in self._finished)
@@ -111,6 +113,7 @@ class Committer:
         if self._changes is not None:
             count = self._changes.rows
             changes = self._changes.take(self._table.columns)
+            self.bytes_written = 0
             self._exactly_once(
                 self._table, self._base, offsets, lambda: self._table.merge(changes, offsets)
             )

@@ -6,6 +6,7 @@ read; appends beside a compaction pass.
 """
 
 import json
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,6 @@ from typing import IO, Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import Schema as DeltaSchema
@@ -136,10 +136,7 @@ class DeltaLanding:
         gone = _marked(changes.deleted, self._columns, deleted=True)
         source = pa.concat_tables([rows, gone])
         if by is not None:
-            parts = [
-                pc.strftime(source.column(by.column), "%Y-%m-%d-%H" if by.unit == "hour" else "%F")
-            ]
-            source = source.append_column(by.name, parts[0])
+            source = source.append_column(by.name, by.texts(source.column(by.column)))
             names.append(by.name)
         values = {f"`{each}`": f"s.`{each}`" for each in names}
         with _reaching(self.name):
@@ -158,6 +155,8 @@ class DeltaLanding:
                 .execute()
             )
         self.refresh()
+        if self._moved(offsets):  # no row changed, and delta-rs made no commit
+            self.append([], offsets)
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
         added = DeltaSchema.from_arrow(pa.schema([each.with_nullable(True) for each in fields]))
@@ -171,11 +170,12 @@ class DeltaLanding:
         return int(done["numFilesRemoved"]), int(done["numFilesAdded"])
 
     def expire(self, *, older_than_ms: int) -> tuple[int, int]:
-        age = timedelta(milliseconds=time.time() * 1000 - older_than_ms)
+        hours = (time.time() * 1000 - older_than_ms) / 3_600_000
         with _reaching(self.name):
             before = len(self._logged())
             removed = self._table.vacuum(
-                retention_hours=int(age.total_seconds() // 3600),
+                # Rather too long than too short; nothing but --force asks for less than one.
+                retention_hours=max(0, math.ceil(hours) if hours >= 1 else 0),
                 dry_run=False,
                 enforce_retention_duration=False,
                 full=True,

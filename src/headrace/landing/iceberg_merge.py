@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import (
@@ -68,7 +69,7 @@ def _without(rows: pa.Table, touched: pa.Table, keys: tuple[str, ...]) -> pa.Tab
     """Return the rows whose keys are not touched; None if that is all of them."""
     fields = [touched.schema.field(each) for each in keys]
     numbered = rows.select(list(keys)).cast(pa.schema(fields))
-    numbered = numbered.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
+    numbered = numbered.append_column(_ROW, pa.array(np.arange(rows.num_rows)))
     hit = numbered.join(touched, keys=list(keys), join_type="left semi").column(_ROW)
     if len(hit) == 0:
         return None

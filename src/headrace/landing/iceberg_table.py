@@ -161,6 +161,9 @@ class IcebergLanding:
     def merge(self, changes: Changes, offsets: Mapping[int, int]) -> None:
         with _reaching(self.name):
             added, removed = replaced_files(self, self._table, changes)
+            if not added and not removed:
+                self.append([], offsets)
+                return
             transaction, properties = self._begin(offsets)
             with transaction.update_snapshot(properties).overwrite() as commit:
                 for old in removed:

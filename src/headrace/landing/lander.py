@@ -32,6 +32,8 @@ from headrace.wire.error_code import ErrorCode
 _COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
 _MOST_WAITING: Final = 4
 _POLL_SECONDS: Final = 0.25
+# Changes of an upsert wait in memory.
+_MOST_CHANGED: Final = 128 * 1024 * 1024
 _PARTITIONS_EVERY: Final = 10.0
 _GONE: Final = frozenset(
     {
@@ -250,10 +252,13 @@ class Lander:
         since, options = self._uncommitted.since, self._options
         if since is None or self._committer is None:
             return False
+        most_bytes = options.most_bytes
+        if self._source.keys:
+            most_bytes = min(most_bytes, _MOST_CHANGED)
         return (
             time.monotonic() - since >= options.every_seconds
             or self._uncommitted.rows >= options.most_rows
-            or self._committer.bytes_written >= options.most_bytes
+            or self._committer.bytes_written >= most_bytes
         )
 
     def _commit(self, reader: Reader, writer: ThreadPoolExecutor) -> None:

@@ -74,6 +74,10 @@ class TimePartition:
         length, layout = _UNITS[self.unit]
         return (_EPOCH + number * length).strftime(layout)
 
+    def texts(self, times: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return the names of the partitions of times."""
+        return pc.strftime(times.cast(pa.timestamp("s", "UTC"), safe=False), _UNITS[self.unit][1])
+
     def split(self, rows: pa.RecordBatch) -> Iterator[tuple[int | None, pa.RecordBatch]]:
         """Yield the rows of each partition, in their order. Most often that is one."""
         times = rows.column(self.column).cast(pa.timestamp("us", "UTC"), safe=False)

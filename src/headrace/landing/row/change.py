@@ -1,7 +1,7 @@
 """What a value changes: the row itself, or a change event around it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.landing.row.decoded import BadRow
-from headrace.landing.row.value import ValueGroup
 
 _DELETE: Final = "d"
 _WRITES: Final = ("c", "r", "u")
@@ -104,33 +103,32 @@ class Debezium:
 
 
 def key_rows(
-    at: npt.NDArray[np.int64], keys: pa.Array, names: tuple[str, ...], bad: list[BadRow]
-) -> ValueGroup | None:
-    """Return the key columns of JSON keys, for records without a value, which remove rows.
+    at: npt.NDArray[np.int64], keys: pa.Array, columns: Sequence[pa.Field], bad: list[BadRow]
+) -> Change | None:
+    """Return the removal of rows by JSON keys, for records without a value.
 
     A key is an object with the columns, or Connect's object with a `payload`, or, for a single
     column, the bare value.
     """
-    found: list[dict[str, Any]] = []
+    names = [each.name for each in columns]
+    found: list[pa.Array] = []
     places: list[int] = []
     for place, key in zip(at.tolist(), keys.to_pylist(), strict=True):
         row = _key_row(key, names)
-        if row is None:
-            bad.append((place, f"it has no value, and its key has no {', '.join(names)}"))
-        else:
-            found.append(row)
-            places.append(place)
+        try:
+            if row is not None:
+                found.append(pa.array([row], pa.struct(columns)))
+                places.append(place)
+                continue
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            pass
+        bad.append((place, f"it has no value, and its key has no {', '.join(names)}"))
     if not found:
         return None
-    try:
-        values = pa.array(found)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        bad += [(place, f"its key does not fit: {error}") for place in places]
-        return None
-    return ValueGroup(pa.array(places, pa.int64()), values)
+    return Change(np.array(places, np.int64), pa.concat_arrays(found), deleted=True)
 
 
-def _key_row(key: bytes | None, names: tuple[str, ...]) -> dict[str, Any] | None:
+def _key_row(key: bytes | None, names: Sequence[str]) -> dict[str, Any] | None:
     if key is None:
         return None
     try:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.serde.error import Undecodable
@@ -59,7 +60,7 @@ def read_with_halving(
             continue
         try:
             good.append(decode(values.slice(first, past - first)))
-            places.append(pa.array(range(first, past), pa.int64()))
+            places.append(pa.array(np.arange(first, past)))
         except Undecodable as error:
             if past - first == 1:
                 bad.append((first, str(error)))

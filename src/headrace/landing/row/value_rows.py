@@ -131,7 +131,7 @@ class ValueRows:
                     work += [(middle, past), (first, middle)]
 
     def _without_value(
-        self, at: npt.NDArray[np.int64], columns: pa.RecordBatch, bad: list[BadRow]
+        self, at: npt.NDArray[np.int64], records: pa.RecordBatch, bad: list[BadRow]
     ) -> list[pa.RecordBatch]:
         """Return the rows of records that have no value."""
         if not self._keys:
@@ -139,10 +139,13 @@ class ValueRows:
             return [self._batch(Change(at, nothing, deleted=False), {})]
         if isinstance(self._envelope, Debezium):
             return []  # the event before it has removed the row
-        found = key_rows(at, columns.column("key").take(pa.array(at)), self._keys, bad)
-        if found is None:
+        keys = [self._set.fields[each] for each in self._keys if each in self._set.fields]
+        if len(keys) < len(self._keys):
+            bad += [(int(each), "it has no value, and no record before it has any") for each in at]
             return []
-        change = Change(found.at.to_numpy(), found.values, deleted=True)
+        change = key_rows(at, records.column("key").take(pa.array(at)), keys, bad)
+        if change is None:
+            return []
         return [self._batch(each, part) for each, part in self._fitted(change, bad)]
 
     def _batch(self, change: Change, columns: dict[str, pa.Array]) -> pa.RecordBatch:
