@@ -1,5 +1,6 @@
 """`headrace land` and `headrace table`: exact rows in tables, whatever ends a process."""
 
+import errno
 import json
 import os
 import random
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.client import Admin, ClientSettings, ConnectionPool, NewTopic, TopicPartition, Writer
+from headrace.landing.data_file import FileSet
 from headrace.landing.table_name import TableKind, TableName
 from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.readiness import wait_until
@@ -154,7 +156,11 @@ def test_a_topic_lands_once_and_later_runs_continue(lake: Lake, put: Put, topic:
     assert places == {(0, each) for each in range(100)} | {(1, each) for each in range(60)}
 
 
-def test_duckdb_and_polars_read_the_same_rows(lake: Lake, put: Put, topic: str) -> None:
+def test_duckdb_and_polars_read_the_same_rows(
+    lake: Lake, put: Put, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Otherwise Polars asks for a package of its own, with a warning.
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
     put([(b"k", json.dumps({"page": f"/{each % 3}", "ms": each}).encode()) for each in range(30)])
     landed = lake.land(topic, "clicks", "--as", "json", "--schema", "page STRING, ms INT")
     assert landed.code == 0, landed.err
@@ -302,6 +308,33 @@ def test_a_topic_that_was_created_again_is_refused(
 
     assert refused.code == 1
     assert "deleted and created again" in refused.err
+
+
+def test_a_full_disk_commits_nothing_of_what_was_not_written(
+    lake: Lake, put: Put, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(range(10))
+    assert lake.land(topic, "clicks").code == 0
+    for number in range(10, 60):
+        put(range(number, number + 1), number % PARTITIONS)
+    real, calls = FileSet.write, iter(range(1000))
+
+    def write(files: FileSet, rows: pa.RecordBatch) -> None:
+        if next(calls) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(files, rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSet, "write", write)
+        failed = lake.land(topic, "clicks", "--every", "0.001s")
+    landed = sorted(map(int, lake.read("clicks")["value"].to_pylist()))
+    again = lake.land(topic, "clicks")
+
+    assert failed.code == 1
+    assert "No space left on device" in failed.err
+    assert len(landed) < 60
+    assert again.code == 0
+    assert sorted(map(int, lake.read("clicks")["value"].to_pylist())) == [*range(60)]
 
 
 def test_status_says_how_far_a_table_is_behind(lake: Lake, put: Put, topic: str) -> None:

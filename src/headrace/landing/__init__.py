@@ -9,5 +9,5 @@
     Lander(settings, Source(topic="clicks", topic_id=None), RawDecoder(), options).run()
 
 `lander` reads a topic, `row` makes rows of its records, `committer` writes and commits them, and
-`delta_table` and `iceberg_table` keep the offsets in the same commit. `docs/tables.md` is for users.
+`delta_table` and `iceberg_table` keep the offsets in the same commit. Users read `docs/tables.md`.
 """

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.client.read.chunk import Chunk
-from headrace.landing.row.decoded import TIME, DecodedRows, partition_column
+from headrace.landing.row.decoded import TIME, DecodedRows, partition_column, times_in_range
 from headrace.landing.row.raw import RAW
 from headrace.landing.source import Source
 
@@ -16,8 +16,6 @@ DEAD_LETTER: Final = RAW.append(pa.field("reason", pa.string(), nullable=False))
 )
 """The columns of a table of dead letters."""
 
-_MOST_MS: Final = (2**63 - 1) // 1000
-
 
 def dead_letters(chunk: Chunk, decoded: DecodedRows) -> pa.RecordBatch | None:
     """Return the bad records of a chunk as rows; None if there are none."""
@@ -25,17 +23,17 @@ def dead_letters(chunk: Chunk, decoded: DecodedRows) -> pa.RecordBatch | None:
         return None
     at = pa.array([each for each, _ in decoded.bad], pa.int64())
     columns = chunk.columns.take(at)
-    # Times beyond what tables hold become null.
-    milliseconds = columns.column("timestamp").cast(pa.int64())
-    fits = pc.and_(pc.less(milliseconds, _MOST_MS), pc.greater(milliseconds, -_MOST_MS))
-    times = pc.if_else(fits, milliseconds, pa.scalar(None, pa.int64())).cast(pa.timestamp("ms"))
+    times = columns.column("timestamp")
+    fits = times_in_range(times)
+    if fits is not None:
+        times = pc.if_else(fits, times, pa.scalar(None, times.type))
     arrays = {
         "key": columns.column("key"),
         "value": columns.column("value"),
         "headers": columns.column("headers"),
         "partition": partition_column(chunk, len(at)),
         "offset": columns.column("offset"),
-        "timestamp": times.cast(pa.timestamp("us")).cast(TIME),
+        "timestamp": times.cast(TIME),
         "reason": pa.array([reason for _, reason in decoded.bad], pa.string()),
     }
     return pa.RecordBatch.from_arrays(

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from headrace.landing.data_file import DataFile
 from headrace.landing.error import LandingError, TableConflict, TableUnavailable
@@ -108,7 +108,7 @@ class DeltaLanding:
     def append(self, files: Sequence[DataFile], offsets: Mapping[int, int]) -> None:
         now = int(time.time() * 1000)
         by = self.partitioning
-        actions = [
+        actions: list[AddAction | RemoveAction] = [
             AddAction(
                 each.path,
                 each.size_bytes,

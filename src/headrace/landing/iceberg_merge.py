@@ -80,7 +80,9 @@ def _range(touched: pa.Table, keys: tuple[str, ...]) -> BooleanExpression:
     """Return a filter for files that may hold one of the keys."""
     found: BooleanExpression = AlwaysTrue()
     for name, low, high in _edges(touched, keys):
-        found = And(found, And(GreaterThanOrEqual(name, low), LessThanOrEqual(name, high)))
+        least = GreaterThanOrEqual(name, low)  # type: ignore[call-arg, arg-type]
+        most = LessThanOrEqual(name, high)  # type: ignore[call-arg, arg-type]
+        found = And(found, And(least, most))
     return found
 
 

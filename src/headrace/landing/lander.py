@@ -1,7 +1,8 @@
 """Lands a topic in a table: reads, decodes, and hands rows to the thread that writes them.
 
 Two threads work beside the reader's own: this one decodes, the other writes files and commits. The
-rows between them are bounded, so a slow disk slows the reading.
+rows between them are bounded, so a slow disk slows the reading. After a failure the writing thread
+does nothing more.
 """
 
 import time
@@ -29,6 +30,7 @@ from headrace.landing.table_name import TableName
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
+_Positions = dict[TopicPartition, int | LogEdge]
 _COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
 _MOST_WAITING: Final = 4
 _POLL_SECONDS: Final = 0.25
@@ -113,6 +115,7 @@ class Lander:
         self._committer: Committer | None = None
         self._waiting: deque[Future[None]] = deque()
         self._uncommitted = _Uncommitted()
+        self._failed = False
 
     def run(self, stopped: Callable[[], bool] = lambda: False) -> Landed:
         """Land records until there are none left, or `stopped` says so. Return what was landed."""
@@ -121,16 +124,16 @@ class Lander:
             ThreadPoolExecutor(1, "landing") as writer,
         ):
             try:
-                positions = self._open(pool)
-                while (positions := self._read(pool, positions, writer, stopped)) is not None:
-                    pass
+                positions: _Positions | None = self._open(pool)
+                while positions is not None:
+                    positions = self._read(pool, positions, writer, stopped)
             except BaseException:
                 if self._committer is not None:
                     writer.submit(self._committer.discard)
                 raise
         return Landed() if self._committer is None else self._committer.landed
 
-    def _open(self, pool: ConnectionPool) -> dict[TopicPartition, int | LogEdge]:
+    def _open(self, pool: ConnectionPool) -> _Positions:
         """Open the table, and return where to read."""
         partitions = self._partitions(pool)
         table = open_table(self._options.table, self._options.catalog)
@@ -164,10 +167,10 @@ class Lander:
     def _read(
         self,
         pool: ConnectionPool,
-        positions: Mapping[TopicPartition, int | LogEdge],
+        positions: _Positions,
         writer: ThreadPoolExecutor,
         stopped: Callable[[], bool],
-    ) -> dict[TopicPartition, int | LogEdge] | None:
+    ) -> _Positions | None:
         """Read until the end. Return positions to go on at, if records were skipped."""
         topic_id = self._topic_id
         with Reader(
@@ -227,7 +230,7 @@ class Lander:
         committer = self._committer
         assert committer is not None
         dead = dead_letters(chunk, decoded)
-        self._waiting.append(writer.submit(committer.add, decoded.rows, decoded.deleted, dead))
+        self._submit(writer, lambda: committer.add(decoded.rows, decoded.deleted, dead))
         self._uncommitted.rows += chunk.columns.num_rows
         if self._uncommitted.since is None:
             self._uncommitted.since = time.monotonic()
@@ -266,11 +269,28 @@ class Lander:
             return
         self._uncommitted = _Uncommitted()
         offsets = {each.partition: at for each, at in reader.positions.items()}
-        self._waiting.append(writer.submit(self._commit_now, self._committer, offsets))
+        committer = self._committer
 
-    def _commit_now(self, committer: Committer, offsets: Mapping[int, int]) -> None:
-        committer.commit(offsets)
-        self._committed(committer.landed)
+        def commit() -> None:
+            committer.commit(offsets)
+            self._committed(committer.landed)
+
+        self._submit(writer, commit)
+
+    def _submit(self, writer: ThreadPoolExecutor, act: Callable[[], None]) -> None:
+        """Let the writing thread do something, unless what it did before has failed: a commit must
+        not pass over rows that were not written."""
+
+        def unless_failed() -> None:
+            if self._failed:
+                return
+            try:
+                act()
+            except BaseException:
+                self._failed = True
+                raise
+
+        self._waiting.append(writer.submit(unless_failed))
 
     def _drain(self, most: int) -> None:
         """Wait until at most so many tasks are left, and raise what one of them raised."""
@@ -289,7 +309,7 @@ class Lander:
         if new:
             reader.add(dict.fromkeys(new, ReadRange()))
 
-    def _behind(self, error: PositionOutOfRange) -> dict[TopicPartition, int | LogEdge]:
+    def _behind(self, error: PositionOutOfRange) -> _Positions:
         """Return where a partition goes on behind lost records."""
         sentence = f"{error}: the table lacks records that the topic no longer has"
         if error.offset > error.log_end:

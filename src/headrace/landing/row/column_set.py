@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.landing.error import LandingError
-from headrace.landing.row.decoded import TIME
+from headrace.landing.row.decoded import TIME, times_in_range
 from headrace.serde.error import Undecodable
 
 
@@ -72,10 +72,29 @@ class ColumnSet:
                 raise Undecodable(
                     f"its field {name} is {each.type}, and the table has {kind}: {error}"
                 ) from error
+            _check_times(found[name], name)
             if have is None:
                 new[name] = pa.field(name, kind)
         self.fields |= new
         return found
+
+
+def _check_times(column: pa.Array, name: str) -> None:
+    """Check that tables can hold the times of a column, at any depth.
+
+    Raises:
+        Undecodable: they cannot.
+    """
+    kind = column.type
+    if pa.types.is_struct(kind):
+        for each in column.flatten():
+            _check_times(each, name)
+    elif pa.types.is_list(kind) or pa.types.is_map(kind):
+        _check_times(column.flatten() if pa.types.is_list(kind) else column.items, name)
+    elif (pa.types.is_timestamp(kind) or pa.types.is_date(kind)) and (
+        times_in_range(column) is not None
+    ):
+        raise Undecodable(f"its field {name} has a time beyond the years 1 to 9999")
 
 
 def table_type(kind: pa.DataType) -> pa.DataType:

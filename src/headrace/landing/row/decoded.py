@@ -17,7 +17,12 @@ TIME: Final = pa.timestamp("us", tz="UTC")
 BadRow = tuple[int, str]
 """The place of a record in its chunk, and why it is no row."""
 
-_MOST_MS: Final = (2**63 - 1) // 1000
+# The years 1 to 9999: what Python, SQL and the statistics of tables can name.
+_RANGES: Final = {
+    "s": (-62_135_596_800, 253_402_300_799),
+    "day": (-719_162, 2_932_896),
+}
+_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _NO_TIME: Final = "its timestamp is beyond what tables hold"
 
 
@@ -69,19 +74,35 @@ class TimedRecords:
     bad: list[BadRow]
 
 
+def times_in_range(times: pa.Array) -> pa.BooleanArray | None:
+    """Return which times or dates are of the years 1 to 9999; None if all are, or are null."""
+    if pa.types.is_timestamp(times.type):
+        factor = _PER_SECOND[times.type.unit]
+        low, high = (each * factor for each in _RANGES["s"])
+        if factor == _PER_SECOND["ns"]:  # 64 bits hold fewer years than these
+            return None
+        numbers = times.cast(pa.int64())
+    else:
+        low, high = _RANGES["day"]
+        numbers = times.cast(pa.int32())
+    edges = pc.min_max(numbers)
+    least, most = edges["min"].as_py(), edges["max"].as_py()
+    if least is None or (least >= low and most <= high):
+        return None
+    fits = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
+    return pc.fill_null(fits, True)
+
+
 def timed_records(chunk: Chunk) -> TimedRecords:
     """Return the records of a chunk with times as tables have them."""
     columns, bad = chunk.columns, []
     at = np.arange(columns.num_rows)
-    try:
-        times = columns.column("timestamp").cast(TIME)
-    except pa.ArrowInvalid:
-        numbers = columns.column("timestamp").cast(pa.int64())
-        good = pc.and_(pc.less_equal(numbers, _MOST_MS), pc.greater_equal(numbers, -_MOST_MS))
+    good = times_in_range(columns.column("timestamp"))
+    if good is not None:
         fits = good.to_numpy(zero_copy_only=False)
         bad = [(int(each), _NO_TIME) for each in at[~fits]]
         at, columns = at[fits], columns.filter(good)
-        times = columns.column("timestamp").cast(TIME)
+    times = columns.column("timestamp").cast(TIME)
     place = columns.schema.get_field_index("timestamp")
     return TimedRecords(columns.set_column(place, "timestamp", times), at, bad)
 

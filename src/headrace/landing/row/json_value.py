@@ -59,7 +59,7 @@ def inferred_columns(values: pa.BinaryArray) -> pa.Schema | None:
             f"the first values do not show the columns of the table ({error}): declare them with "
             "--schema"
         ) from error
-    return pa.schema([(each.name, _kept(each.type)) for each in table.schema])
+    return pa.schema([(each.name, _kept(each.type)) for each in table.schema if _has(each.type)])
 
 
 def _object_lines(values: pa.Array) -> pa.Array:
@@ -70,12 +70,19 @@ def _object_lines(values: pa.Array) -> pa.Array:
 
 def _kept(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
-        return pa.struct([(each.name, _kept(each.type)) for each in kind])
+        return pa.struct([(each.name, _kept(each.type)) for each in kind if _has(each.type)])
     if pa.types.is_list(kind):
         return pa.list_(_kept(kind.value_type))
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return kind
     return pa.string()
+
+
+def _has(kind: pa.DataType) -> bool:
+    """Return whether a type has values: empty objects have no fields, and Parquet has no such."""
+    if pa.types.is_struct(kind):
+        return any(_has(each.type) for each in kind)
+    return not pa.types.is_list(kind) or _has(kind.value_type)
 
 
 def _check(kind: pa.DataType) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.land import CatalogOption
+from headrace.cli.table.land import CatalogOption
 from headrace.cli.terminal.duration import parse_duration
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
