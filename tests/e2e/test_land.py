@@ -16,12 +16,20 @@ import pyarrow as pa
 import pytest
 
 from headrace.client import Admin, ClientSettings, ConnectionPool, NewTopic, TopicPartition, Writer
+from headrace.client.address import Address
+from headrace.gateway.registry.server import RegistryServer
+from headrace.gateway.registry.settings import RegistrySettings
 from headrace.landing.data_file import FileSet
 from headrace.landing.table_name import TableKind, TableName
 from headrace.process.die_with_parent import die_with_parent
+from headrace.schema.parse import parse
+from headrace.schema.schema import SchemaText, SchemaType
+from headrace.serde.avro import AvroColumnWriter
+from headrace.serde.wire_format import id_head
 from headrace.testing.readiness import wait_until
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import Finished, run_headrace
+from testkit.process.registry_client import call
 
 duckdb = pytest.importorskip("duckdb")
 polars = pytest.importorskip("polars")
@@ -91,6 +99,17 @@ class Lake:
 @pytest.fixture(params=[*TableKind])
 def lake(request: pytest.FixtureRequest, tmp_path: Path, broker: BrokerProcess) -> Lake:
     return Lake(request.param, tmp_path, broker)
+
+
+@pytest.fixture(scope="module")
+def registry(broker: BrokerProcess) -> Iterator[RegistryServer]:
+    client = ClientSettings.of({"bootstrap.servers": broker.address})
+    name = "_schemas-land"
+    listen = Address("127.0.0.1", 0)
+    with RegistryServer(
+        RegistrySettings(client=client, listen=listen, topic=name, group=name)
+    ) as server:
+        yield server
 
 
 @pytest.fixture
@@ -270,6 +289,71 @@ def test_change_events_become_the_table_of_the_database(lake: Lake, put: Put, to
     expected = {each: f"n{each}" for each in range(20)} | dict.fromkeys(range(5), "new")
     del expected[8]
     assert rows == expected | {7: "back"}
+
+
+def avro(registry: RegistryServer, subject: str, fields: list[Any], *rows: Any) -> list[Any]:
+    """Register a schema, and return records with values of it."""
+    text = json.dumps({"type": "record", "name": "R", "fields": fields})
+    status, answer = call(registry.url, "POST", f"/subjects/{subject}/versions", {"schema": text})
+    assert status == 200, answer
+    schema: Any = parse(SchemaText(SchemaType.AVRO, text))
+    written = AvroColumnWriter(schema).write(pa.array(rows), prefix=id_head(answer["id"]))
+    return [(b"k", each) for each in written.values.to_pylist()]
+
+
+def test_schemas_of_the_registry_evolve_and_what_does_not_fit_is_a_dead_letter(
+    lake: Lake, put: Put, topic: str, registry: RegistryServer
+) -> None:
+    number = {"name": "id", "type": "int"}
+    page = {"name": "page", "type": ["null", "string"], "default": None}
+    words = ("--as", "registry", "--registry", registry.url)
+    put(avro(registry, f"{topic}-value", [number], {"id": 1}))
+    first = lake.land(topic, "clicks", *words)
+    put(avro(registry, f"{topic}-value", [number, page], {"id": 2, "page": "/"}))
+    put(avro(registry, f"{topic}-other", [{"name": "id", "type": "string"}], {"id": "three"}))
+    put([(b"k", b"no schema")])
+
+    second = lake.land(topic, "clicks", *words)
+
+    assert (first.code, second.code) == (0, 0), first.err + second.err
+    rows = lake.read("clicks").sort_by("_offset").select(["id", "page"]).to_pylist()
+    assert rows == [{"id": 1, "page": None}, {"id": 2, "page": "/"}]
+    letters = lake.read("clicks_dead_letters").sort_by("offset")
+    assert "field id is string" in letters["reason"][0].as_py()
+    assert letters["reason"][1].as_py() == "it names no schema"
+
+
+def test_change_events_in_avro_become_the_table_of_the_database(
+    lake: Lake, put: Put, topic: str, registry: RegistryServer
+) -> None:
+    row = {
+        "type": "record",
+        "name": "Row",
+        "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": ["null", "string"]}],
+    }
+    fields = [
+        {"name": "before", "type": ["null", row], "default": None},
+        {"name": "after", "type": ["null", "Row"], "default": None},
+        {"name": "op", "type": "string"},
+    ]
+    one, two = {"id": 1, "name": "one"}, {"id": 2, "name": "two"}
+    put(
+        avro(
+            registry,
+            f"{topic}-value",
+            fields,
+            {"before": None, "after": one, "op": "c"},
+            {"before": None, "after": two, "op": "c"},
+            {"before": one, "after": {"id": 1, "name": "new"}, "op": "u"},
+            {"before": two, "after": None, "op": "d"},
+        )
+    )
+
+    words = ("--as", "registry", "--registry", registry.url, "--upsert", "id")
+    landed = lake.land(topic, "users", *words, "--envelope", "debezium")
+
+    assert landed.code == 0, landed.err
+    assert lake.read("users").select(["id", "name"]).to_pylist() == [{"id": 1, "name": "new"}]
 
 
 def test_records_that_the_topic_lost_end_the_run_unless_they_are_skipped(

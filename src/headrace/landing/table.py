@@ -1,7 +1,7 @@
 """A table that keeps the offsets of a topic beside its rows, in the same commit."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO, Protocol
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ class TableStatus:
     """What a table holds.
 
     Attributes:
+        small_files: how many files are smaller than they should be.
         version: the number of the last commit, or the id of the last snapshot.
         snapshots: how many states can still be read.
         changed_ms: when the last commit was made, in milliseconds since 1970.
@@ -43,7 +44,6 @@ class TableStatus:
     version: int
     snapshots: int
     changed_ms: int | None
-    offsets: Mapping[int, int] = field(default_factory=dict)
 
 
 class Table(Protocol):
