@@ -36,7 +36,8 @@ polars = pytest.importorskip("polars")
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
-KILLS = 3
+KILLS = int(os.environ.get("HEADRACE_LAND_KILLS", "3"))
+START_SECONDS = 300.0
 PARTITIONS = 2
 Put = Callable[..., None]
 
@@ -202,13 +203,19 @@ def test_kill_9_neither_loses_nor_doubles_a_row(
     number = 0
     for turn in range(KILLS):
         log = tmp_path / f"land-{turn}.log"
+        put(range(number, number + 20), turn % PARTITIONS)
+        number += 20
         with landing(lake, topic, "clicks", log, "--every", "0.05s") as process:
-            begun = False
-            while not begun or chance.random() < 0.9:
-                put(range(number, number + 20), number % PARTITIONS)
+            # Each turn leaves rows to land, so a line says that this process has begun.
+            wait_until(
+                lambda log=log: "rows in" in log.read_text(),
+                what="the first commit",
+                timeout_seconds=START_SECONDS,
+            )
+            for _ in range(chance.randrange(40)):
+                put(range(number, number + 20), number // 20 % PARTITIONS)
                 number += 20
-                begun = begun or "rows in" in log.read_text()
-                assert process.poll() is None, log.read_text()
+            assert process.poll() is None, log.read_text()
             process.send_signal(signal.SIGKILL)
             process.wait()
 
@@ -235,7 +242,7 @@ def test_a_second_process_is_refused(lake: Lake, put: Put, topic: str, tmp_path:
             lake.land(topic, "clicks")
             return process.poll() is not None
 
-        wait_until(refused, what="the end of the second process")
+        wait_until(refused, what="the end of the second process", timeout_seconds=START_SECONDS)
 
     assert process.returncode == 1
     assert f"another process lands {topic}" in log.read_text()
@@ -247,7 +254,11 @@ def test_sigterm_commits_and_ends_cleanly(lake: Lake, put: Put, topic: str, tmp_
     put(range(10))
     log = tmp_path / "land.log"
     with landing(lake, topic, "clicks", log, "--every", "0.2s") as process:
-        wait_until(lambda: "10 rows" in log.read_text(), what="the first commit")
+        wait_until(
+            lambda: "10 rows" in log.read_text(),
+            what="the first commit",
+            timeout_seconds=START_SECONDS,
+        )
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 0
 
