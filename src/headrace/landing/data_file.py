@@ -118,6 +118,10 @@ class FileSet:
         reason to come here."""
         paths = [each.path for each in self._open.values()] + [each.path for each in self._done]
         for each in self._open.values():
+            # The writer first: it writes a footer, and tries it again when it is collected.
+            with suppress(OSError, pa.ArrowException):
+                each.writer.close()
+            each.writer.is_open = False
             with suppress(OSError, pa.ArrowException):
                 each.stream.close()
         self._open.clear()
