@@ -43,6 +43,7 @@ SUITES = (
     "console",
     "kinesis",
     "rest",
+    "tables",
 )
 CHARTS = "charts"
 LIBRARIES = (
@@ -51,12 +52,14 @@ LIBRARIES = (
     "confluent-kafka",
     "cramjam",
     "crc32c",
+    "deltalake",
     "fastavro",
     "kio",
     "moto",
     "numba",
     "numpy",
     "pyarrow",
+    "pyiceberg",
     "pyspark",
 )
 

@@ -31,6 +31,8 @@ _COMMANDS = {
     "mirror": ("mirror", "app", "Copy topics between clusters: run a MirrorMaker 2 file."),
     "cluster": ("cluster", "app", "Show a cluster's brokers, health and configuration."),
     "flow": ("flow.flow", "app", "Run stream programs on Spark, and manage the running ones."),
+    "land": ("table.land", "command", "Land a topic in a Delta or Iceberg table, exactly once."),
+    "table": ("table.table", "app", "Show, compact and clean up tables of `headrace land`."),
     "sql": ("sql", "command", "Query topics in SQL: streams, windows, joins, live tables."),
     "drpc": ("drpc", "app", "Call functions of topologies, also over HTTP."),
     "agent": ("agent", "app", "Collect and move events: run a Flume configuration."),

@@ -1,0 +1,1 @@
+"""`headrace land` and `headrace table`: topics as tables."""

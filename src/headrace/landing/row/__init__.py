@@ -1,0 +1,1 @@
+"""How records become rows: bytes as they are, JSON, Avro with schemas, change events."""

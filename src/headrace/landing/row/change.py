@@ -1,0 +1,144 @@
+"""What a value changes: the row itself, or a change event around it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.landing.row.decoded import BadRow
+
+_DELETE: Final = "d"
+_WRITES: Final = ("c", "r", "u")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Rows that are written, or whose keys are removed.
+
+    Attributes:
+        at: places among the records.
+        values: structs; the keys count where they are removed.
+    """
+
+    at: npt.NDArray[np.int64]
+    values: pa.StructArray
+    deleted: bool
+
+
+class Envelope(Protocol):
+    """Finds the rows in values."""
+
+    def kind(self, row: pa.StructType) -> pa.StructType:
+        """Return the type of values that hold rows of a type, for JSON."""
+
+    def changes(
+        self, at: npt.NDArray[np.int64], values: pa.StructArray, bad: list[BadRow]
+    ) -> Iterator[Change]:
+        """Yield what values change; add those that change nothing to `bad`."""
+
+
+class NoEnvelope:
+    """A value is a row."""
+
+    def kind(self, row: pa.StructType) -> pa.StructType:
+        return row
+
+    def changes(
+        self, at: npt.NDArray[np.int64], values: pa.StructArray, bad: list[BadRow]
+    ) -> Iterator[Change]:
+        yield Change(at, values, deleted=False)
+
+
+class Debezium:
+    """A change event of Debezium: `before`, `after` and `op`, in `payload` if schemas are sent.
+
+    `c`, `r` and `u` write the row `after`; `d` removes the row whose key `before` has.
+    """
+
+    def kind(self, row: pa.StructType) -> pa.StructType:
+        event = [("before", row), ("after", row), ("op", pa.string())]
+        return pa.struct([*event, ("payload", pa.struct(event))])
+
+    def changes(
+        self, at: npt.NDArray[np.int64], values: pa.StructArray, bad: list[BadRow]
+    ) -> Iterator[Change]:
+        if values.type.get_field_index("payload") >= 0:
+            inner = pc.struct_field(values, "payload")
+            wrapped = inner.is_valid().to_numpy(zero_copy_only=False)
+            if wrapped.any():
+                yield from self._events(at[wrapped], inner.filter(pa.array(wrapped)), bad)
+                at, values = at[~wrapped], values.filter(pa.array(~wrapped))
+        yield from self._events(at, values, bad)
+
+    def _events(
+        self, at: npt.NDArray[np.int64], events: pa.StructArray, bad: list[BadRow]
+    ) -> Iterator[Change]:
+        if not len(at):
+            return
+        missing = [
+            each for each in ("before", "after", "op") if events.type.get_field_index(each) < 0
+        ]
+        if missing:
+            bad += [(int(each), f"it is no change event: no {missing[0]}") for each in at]
+            return
+        kinds = pc.fill_null(pc.struct_field(events, "op"), "")
+        writes = pc.is_in(kinds, value_set=pa.array(_WRITES))
+        removes = pc.equal(kinds, _DELETE)
+        for mask, name, deleted in ((writes, "after", False), (removes, "before", True)):
+            rows = pc.struct_field(events, name)
+            usable = pc.and_(mask, rows.is_valid())
+            chosen = usable.to_numpy(zero_copy_only=False)
+            lacking = pc.and_(mask, rows.is_null()).to_numpy(zero_copy_only=False)
+            bad += [(int(each), f"its change event has no {name}") for each in at[lacking]]
+            if chosen.any():
+                yield Change(at[chosen], rows.filter(usable), deleted)
+        other = pc.invert(pc.or_(writes, removes)).to_numpy(zero_copy_only=False)
+        for each, op in zip(at[other], kinds.filter(pa.array(other)).to_pylist(), strict=True):
+            bad.append((int(each), f"its change event has the op {op!r}, which changes no row"))
+
+
+def key_rows(
+    at: npt.NDArray[np.int64], keys: pa.Array, columns: Sequence[pa.Field], bad: list[BadRow]
+) -> Change | None:
+    """Return the removal of rows by JSON keys, for records without a value.
+
+    A key is an object with the columns, or Connect's object with a `payload`, or, for a single
+    column, the bare value.
+    """
+    names = [each.name for each in columns]
+    found: list[pa.Array] = []
+    places: list[int] = []
+    for place, key in zip(at.tolist(), keys.to_pylist(), strict=True):
+        row = _key_row(key, names)
+        try:
+            if row is not None:
+                found.append(pa.array([row], pa.struct(columns)))
+                places.append(place)
+                continue
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            pass
+        bad.append((place, f"it has no value, and its key has no {', '.join(names)}"))
+    if not found:
+        return None
+    return Change(np.array(places, np.int64), pa.concat_arrays(found), deleted=True)
+
+
+def _key_row(key: bytes | None, names: Sequence[str]) -> dict[str, Any] | None:
+    if key is None:
+        return None
+    try:
+        found = json.loads(key)
+    except (ValueError, RecursionError):
+        found = None if len(names) > 1 else key.decode(errors="replace")
+    if isinstance(found, dict) and isinstance(found.get("payload"), dict):
+        found = found["payload"]
+    if isinstance(found, dict):
+        return (
+            {each: found[each] for each in names} if all(map(found.__contains__, names)) else None
+        )
+    return {names[0]: found} if len(names) == 1 and isinstance(found, str | int) else None

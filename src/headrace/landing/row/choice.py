@@ -1,0 +1,78 @@
+"""Chooses how records become rows, by the options of a landing."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from headrace.landing.row.change import Debezium, NoEnvelope
+from headrace.landing.row.decoded import RowDecoder
+from headrace.landing.row.json_value import JsonReader, inferred_columns
+from headrace.landing.row.raw import RawDecoder
+from headrace.landing.row.value import ValueReader
+from headrace.landing.row.value_rows import ValueRows
+from headrace.model.error import ConfigError
+from headrace.serde.registry_client import RegistryClient
+
+VALUES: Final = ("raw", "json", "registry")
+"""How values become columns."""
+
+
+def row_decoder(
+    values: str,
+    *,
+    columns: pa.Schema | None = None,
+    keys: tuple[str, ...] = (),
+    envelope: str | None = None,
+    registry: RegistryClient | None = None,
+) -> RowDecoder:
+    """Return what makes rows of a topic's records.
+
+    Args:
+        columns: of JSON values; None lets the first records show them.
+        keys: the columns that name a row, for upserts.
+        envelope: debezium or None.
+        registry: for values that name their schemas.
+
+    Raises:
+        ConfigError: the options do not fit together.
+    """
+    if values not in VALUES:
+        raise ConfigError(f"--as cannot be {values!r}: write {', '.join(VALUES)}")
+    if envelope not in (None, "debezium"):
+        raise ConfigError(f"--envelope cannot be {envelope!r}: write debezium")
+    if envelope is not None and not keys:
+        raise ConfigError("--envelope debezium changes rows: name their keys with --upsert id")
+    if values != "json" and columns is not None:
+        raise ConfigError("--schema declares the columns of JSON values: add --as json")
+    if values == "raw":
+        if keys:
+            raise ConfigError("--upsert needs columns: add --as json or --as registry")
+        return RawDecoder()
+    if values == "registry":
+        from headrace.landing.row.registry_value import RegistryReader
+
+        if registry is None:
+            raise ConfigError("--as registry needs a schema registry: --registry URL")
+        reader = RegistryReader(registry)
+        return ValueRows(
+            lambda columns: reader, None, fixed=False, keys=keys, envelope=envelope is not None
+        )
+    if columns is None and envelope is not None:
+        raise ConfigError("change events in JSON need the columns of the rows: --schema 'id INT'")
+    return _json(columns, keys, with_envelope=envelope is not None)
+
+
+def _json(columns: pa.Schema | None, keys: tuple[str, ...], *, with_envelope: bool) -> RowDecoder:
+    around = Debezium() if with_envelope else NoEnvelope()
+
+    def make_reader(schema: pa.Schema | None) -> ValueReader | None:
+        return None if schema is None else JsonReader(around.kind(pa.struct(list(schema))))
+
+    return ValueRows(
+        make_reader,
+        columns,
+        fixed=True,
+        keys=keys,
+        envelope=with_envelope,
+        infer=inferred_columns,
+    )

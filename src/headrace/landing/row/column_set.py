@@ -1,0 +1,121 @@
+"""The columns of a table as its records show them: new ones are added, types stay."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.landing.error import LandingError
+from headrace.landing.row.decoded import TIME, times_in_range
+from headrace.serde.error import Undecodable
+
+
+class ColumnSet:
+    """The columns that come from values.
+
+    Args:
+        fixed: whether fields that are no columns are left out, instead of becoming new columns.
+        reserved: names that values must not have, because the table uses them itself.
+    """
+
+    def __init__(self, *, fixed: bool, reserved: tuple[str, ...]) -> None:
+        self.fields: dict[str, pa.Field] = {}
+        self._fixed = fixed
+        self._reserved = reserved
+
+    def use(self, schema: pa.Schema) -> None:
+        """Take the columns of a table or a declaration.
+
+        Raises:
+            LandingError: a column is there with another type.
+        """
+        for each in schema:
+            if each.name in self._reserved:
+                continue
+            have = self.fields.get(each.name)
+            if have is not None and have.type != each.type:
+                raise LandingError(
+                    f"the column {each.name} is {each.type} in the table, not {have.type}: "
+                    "declare it so, or name another table"
+                )
+            self.fields[each.name] = pa.field(each.name, each.type)
+
+    def declare(self, schema: pa.Schema) -> None:
+        """Take declared columns.
+
+        Raises:
+            LandingError: one has a reserved name.
+        """
+        for each in schema:
+            if each.name in self._reserved:
+                raise LandingError(f"values cannot have the column {each.name}: the table has it")
+        self.use(schema)
+
+    def fit(self, values: pa.StructArray) -> dict[str, pa.Array]:
+        """Return a column per field of structs. Fields that are new become columns.
+
+        Raises:
+            Undecodable: a field does not fit its column.
+        """
+        found: dict[str, pa.Array] = {}
+        new: dict[str, pa.Field] = {}
+        for at, each in enumerate(values.type):
+            name = each.name
+            have = self.fields.get(name)
+            if name in self._reserved:
+                raise Undecodable(f"its field {name} has a name that the table needs itself")
+            if have is None and self._fixed:
+                continue
+            kind = table_type(each.type) if have is None else have.type
+            column = pc.struct_field(values, [at])
+            try:
+                found[name] = column if column.type == kind else column.cast(kind)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+                raise Undecodable(
+                    f"its field {name} is {each.type}, and the table has {kind}: {error}"
+                ) from error
+            _check_times(found[name], name)
+            if have is None:
+                new[name] = pa.field(name, kind)
+        self.fields |= new
+        return found
+
+
+def _check_times(column: pa.Array, name: str) -> None:
+    """Check that tables can hold the times of a column, at any depth.
+
+    Raises:
+        Undecodable: they cannot.
+    """
+    kind = column.type
+    if pa.types.is_struct(kind):
+        for each in column.flatten():
+            _check_times(each, name)
+    elif pa.types.is_list(kind) or pa.types.is_map(kind):
+        _check_times(column.flatten() if pa.types.is_list(kind) else column.items, name)
+    elif (pa.types.is_timestamp(kind) or pa.types.is_date(kind)) and (
+        times_in_range(column) is not None
+    ):
+        raise Undecodable(f"its field {name} has a time beyond the years 1 to 9999")
+
+
+def table_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type that both kinds of tables have for a type of values.
+
+    Times are microseconds of UTC, times of day become whole numbers.
+    """
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, table_type(each.type)) for each in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(table_type(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(table_type(kind.key_type), table_type(kind.item_type))
+    if pa.types.is_timestamp(kind):
+        return TIME
+    if pa.types.is_time32(kind):
+        return pa.int32()
+    if pa.types.is_time64(kind):
+        return pa.int64()
+    if pa.types.is_null(kind):
+        return pa.string()
+    if pa.types.is_fixed_size_binary(kind):
+        return pa.binary()
+    return kind

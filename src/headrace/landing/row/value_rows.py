@@ -1,0 +1,184 @@
+"""Rows of values with fields: a column per field, and where the record was in the log."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.client.read.chunk import Chunk
+from headrace.landing.data_file import conform
+from headrace.landing.error import LandingError
+from headrace.landing.row.change import Change, Debezium, NoEnvelope, key_rows
+from headrace.landing.row.column_set import ColumnSet
+from headrace.landing.row.decoded import TIME, BadRow, DecodedRows, partition_column, timed_records
+from headrace.landing.row.value import ReadValues, ValueReader
+from headrace.serde.error import Undecodable
+
+PLACE: Final = pa.schema(
+    [
+        pa.field("_key", pa.binary()),
+        pa.field("_partition", pa.int32(), nullable=False),
+        pa.field("_offset", pa.int64(), nullable=False),
+        pa.field("_timestamp", TIME, nullable=False),
+    ]
+)
+"""The columns behind those of the values."""
+
+_AT: Final = "__at"
+_DELETED: Final = "__deleted"
+_NO_OBJECT: Final = "it is no JSON object"
+
+
+class ValueRows:
+    """Makes rows of values, which are added, or change rows of the same keys.
+
+    Without keys, a record without a value is a row of nulls; with keys, it removes a row.
+
+    Args:
+        make_reader: returns what reads values of some columns; None while there are no columns, if
+            values do not name theirs.
+        columns: those that are declared; None lets values show them.
+        fixed: whether fields that are no columns are left out.
+        keys: the columns that name a row.
+        envelope: whether values are change events of Debezium.
+        infer: returns the columns that the first values show, or None if they show none.
+    """
+
+    def __init__(
+        self,
+        make_reader: Callable[[pa.Schema | None], ValueReader | None],
+        columns: pa.Schema | None,
+        *,
+        fixed: bool,
+        keys: tuple[str, ...] = (),
+        envelope: bool = False,
+        infer: Callable[[pa.BinaryArray], pa.Schema | None] = lambda values: None,
+    ) -> None:
+        self._make_reader = make_reader
+        self._reader = make_reader(columns)
+        self._infer = infer
+        self._keys = keys
+        self._envelope = Debezium() if envelope else NoEnvelope()
+        self._set = ColumnSet(fixed=fixed, reserved=tuple(PLACE.names))
+        if columns is not None:
+            self._set.declare(columns)
+            self._check_keys()
+
+    @property
+    def columns(self) -> pa.Schema | None:
+        fields = self._set.fields
+        return pa.schema([*fields.values(), *PLACE]) if fields else None
+
+    def use(self, columns: pa.Schema) -> None:
+        self._set.use(columns)
+        self._check_keys()
+        self._reader = self._reader or self._make_reader(pa.schema(list(self._set.fields.values())))
+
+    def decode(self, chunk: Chunk) -> DecodedRows:
+        records = timed_records(chunk)
+        values = records.columns.column("value")
+        valid = values.is_valid().to_numpy(zero_copy_only=False)
+        present = np.flatnonzero(valid)
+        read = self._read(values if len(present) == len(values) else values.drop_null())
+        bad: list[BadRow] = [(int(present[each]), why) for each, why in read.bad]
+        batches = []
+        for group in read.groups:
+            at = present[group.at.to_numpy()]
+            for change in self._envelope.changes(at, group.values, bad):
+                batches += [self._batch(each, part) for each, part in self._fitted(change, bad)]
+        if len(present) < len(values):
+            batches += self._without_value(np.flatnonzero(~valid), records.columns, bad)
+        rows, deleted = self._rows(chunk, records.columns, batches, bad)
+        whole = [(int(records.at[each]), why) for each, why in bad]
+        return DecodedRows(rows, deleted, sorted([*records.bad, *whole]))
+
+    def _read(self, values: pa.Array) -> ReadValues:
+        if self._reader is None and (columns := self._infer(values)) is not None:
+            self._set.declare(columns)
+            self._check_keys()
+            self._reader = self._make_reader(columns)
+        if self._reader is None:
+            return ReadValues([], [(each, _NO_OBJECT) for each in range(len(values))])
+        return self._reader.read(values)
+
+    def _check_keys(self) -> None:
+        missing = [each for each in self._keys if each not in self._set.fields]
+        if missing and self._set.fields:
+            raise LandingError(
+                f"there is no column {missing[0]} to upsert by: there are "
+                f"{', '.join(self._set.fields)}"
+            )
+
+    def _fitted(
+        self, change: Change, bad: list[BadRow]
+    ) -> Iterator[tuple[Change, dict[str, pa.Array]]]:
+        """Yield columns of a change. If rows do not fit as a whole, halves of them are tried."""
+        work = [(0, len(change.at))]
+        while work:
+            first, past = work.pop()
+            values = change.values.slice(first, past - first)
+            part = Change(change.at[first:past], values, change.deleted)
+            try:
+                yield part, self._set.fit(values)
+            except Undecodable as error:
+                if past - first == 1:
+                    bad.append((int(part.at[0]), str(error)))
+                else:
+                    middle = (first + past) // 2
+                    work += [(middle, past), (first, middle)]
+
+    def _without_value(
+        self, at: npt.NDArray[np.int64], records: pa.RecordBatch, bad: list[BadRow]
+    ) -> list[pa.RecordBatch]:
+        """Return the rows of records that have no value."""
+        if not self._keys:
+            nothing = pa.nulls(len(at), pa.struct([]))
+            return [self._batch(Change(at, nothing, deleted=False), {})]
+        if isinstance(self._envelope, Debezium):
+            return []  # the event before it has removed the row
+        keys = [self._set.fields[each] for each in self._keys if each in self._set.fields]
+        if len(keys) < len(self._keys):
+            bad += [(int(each), "it has no value, and no record before it has any") for each in at]
+            return []
+        change = key_rows(at, records.column("key").take(pa.array(at)), keys, bad)
+        if change is None:
+            return []
+        return [self._batch(each, part) for each, part in self._fitted(change, bad)]
+
+    def _batch(self, change: Change, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+        marks = pa.repeat(pa.scalar(change.deleted), len(change.at))
+        arrays = [*columns.values(), pa.array(change.at, pa.int64()), marks]
+        return pa.RecordBatch.from_arrays(arrays, [*columns, _AT, _DELETED])
+
+    def _rows(
+        self,
+        chunk: Chunk,
+        columns: pa.RecordBatch,
+        batches: list[pa.RecordBatch],
+        bad: list[BadRow],
+    ) -> tuple[pa.RecordBatch, pa.BooleanArray | None]:
+        """Join parts in the order of the log, and add where records were."""
+        fields = list(self._set.fields.values())
+        schema = pa.schema([*fields, (_AT, pa.int64()), (_DELETED, pa.bool_())])
+        table = pa.Table.from_batches([conform(each, schema) for each in batches], schema)
+        if len(batches) > 1:
+            table = table.sort_by(_AT)
+        for key in self._keys:
+            if key in table.column_names and table.column(key).null_count:
+                lacking = table.filter(pc.is_null(table.column(key))).column(_AT).to_pylist()
+                bad += [(each, f"its key column {key} is null") for each in lacking]
+                table = table.filter(pc.is_valid(table.column(key)))
+        at = table.column(_AT).combine_chunks()
+        places = columns.take(at)
+        arrays = [table.column(each.name).combine_chunks() for each in fields]
+        arrays += [
+            places.column("key"),
+            partition_column(chunk, len(at)),
+            places.column("offset"),
+            places.column("timestamp"),
+        ]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*fields, *PLACE]))
+        return rows, table.column(_DELETED).combine_chunks() if self._keys else None
