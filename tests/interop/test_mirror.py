@@ -1,6 +1,7 @@
 """A mirror between Headrace and Apache Kafka, both ways at once, and MirrorMaker 2's own client."""
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ pytestmark = pytest.mark.interop
 
 PROGRAM = Path(__file__).with_name("program") / "MirrorOffsets.java"
 COUNT = 500
+# Not years ago: retention would remove the records.
+START_MS = int(time.time() * 1000) - 3_600_000
 
 
 def fill(address: str, topic: str, codec: str) -> None:
@@ -37,7 +40,7 @@ def fill(address: str, topic: str, codec: str) -> None:
             key=b"key %d" % (number % 7),
             partition=0,
             headers=[("n", b"%d" % number)],
-            timestamp=1_700_000_000_000 + number,
+            timestamp=START_MS + number,
         )
     assert producer.flush(60) == 0
     writer = transactional_producer(address, f"{topic}-writer")
@@ -68,7 +71,7 @@ def wait_for_copy(source: str, topic: str, target: str, remote: str) -> list[Con
 
 def test_both_ways_at_once_and_translated_offsets(
     tmp_path: Path,
-    broker: BrokerProcess,
+    own_broker: BrokerProcess,
     apache_kafka: ApacheKafka,
     kafka_tools: KafkaTools,
     topic: str,
@@ -78,7 +81,8 @@ def test_both_ways_at_once_and_translated_offsets(
         jars = MIRROR_CLIENT_JARS.find()
     except PeerMissing as missing:
         require_peer(str(missing))
-    ours, theirs = broker.address, apache_kafka.address
+    own_broker.start()
+    ours, theirs = own_broker.address, apache_kafka.address
     for address, codec in ((ours, "zstd"), (theirs, "lz4")):
         create_topic(address, topic, 1)
         fill(address, topic, codec)
