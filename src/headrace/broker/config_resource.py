@@ -101,7 +101,7 @@ def find_target(
     return target
 
 
-MIRROR_DENIED = f"keys that begin with {MIRROR_KEYS} take the right to alter the cluster"
+MIRROR_DENIED = f"keys that begin with {MIRROR_KEYS} need AlterConfigs on the cluster"
 
 
 def denies_mirror(broker: Broker, call: Call, keys: Iterable[str]) -> bool:

@@ -194,6 +194,7 @@ def promote(
 ) -> None:
     """Let clients write to mirror topics: their cluster takes over."""
     from contextlib import ExitStack
+    from functools import partial
 
     from headrace.client.network.pool import ConnectionPool
     from headrace.mirror.link.promotion import Promotion
@@ -207,7 +208,8 @@ def promote(
             source = stack.enter_context(ConnectionPool(settings.clients[chosen.source]))
             # Before anything is stopped.
             source.metadata(())
-        missing = Promotion(target, source, say=lambda text: print(text, flush=True)).run(topics)
+        say = partial(print, flush=True)
+        missing = Promotion(target, source, say=say, link=chosen.source).run(topics)
     for each in missing:
         if each.end is None:
             print(f"{each.partition}: what the source has from offset {each.start} on is not known")

@@ -21,19 +21,19 @@ def mirror_readings(links: MirrorLinks, now_ms: int) -> list[Reading]:
         stopped[(partition.topic,)] += 1
     return [
         Reading.gauge(
-            "headrace_mirror_lag_records",
+            "headrace_mirror_link_lag_records",
             "Offsets of the source that are not copied yet, of the partitions led here.",
             lambda: lags,
             *("link", "topic"),
         ),
         Reading.gauge(
-            "headrace_mirror_age_seconds",
+            "headrace_mirror_link_age_seconds",
             "How old the newest copied record is, where something is left to copy.",
             lambda: ages,
             *("link", "topic"),
         ),
         Reading.gauge(
-            "headrace_mirror_stopped_partitions",
+            "headrace_mirror_link_stopped_partitions",
             "Partitions that are not copied any more, because the source is not what it was.",
             lambda: stopped,
             "topic",

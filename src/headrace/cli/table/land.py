@@ -27,7 +27,8 @@ Examples:
 
   headrace land clicks --table delta:lake/clicks --available-now    records up to now, then end
 
-  headrace land clicks --table iceberg:lake.shop.clicks --catalog uri=sqlite:///lake.db
+  headrace land clicks --table iceberg:lake.shop.clicks --catalog uri=sqlite:///lake.db --catalog
+    warehouse=file://$PWD/lake
 
   headrace land clicks --table delta:lake/clicks --partition-by 'hour(timestamp)'
 
@@ -35,7 +36,8 @@ Examples:
 
   headrace land orders --table delta:lake/orders --as registry --registry http://127.0.0.1:8081
 
-  headrace land users --table delta:users --as registry --upsert id --envelope debezium
+  headrace land users --table delta:lake/users --as json --schema 'id INT, name STRING' --upsert id
+    --envelope debezium
 
 The table stores the offsets in the commit of the rows: a run goes on where the table is, and no
 record is lost or doubled, however the last run ended. A second process that lands the same topic in

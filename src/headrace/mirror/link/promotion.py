@@ -60,6 +60,7 @@ class Promotion:
         target: the cluster of the mirrors.
         source: where they come from; None when it cannot be reached.
         say: called with what happens, for people.
+        link: of which link the topics must be mirrors; None for any.
     """
 
     def __init__(
@@ -67,10 +68,12 @@ class Promotion:
         target: ConnectionPool,
         source: ConnectionPool | None,
         say: Callable[[str], object] = lambda text: None,
+        link: str | None = None,
     ) -> None:
         self._target = target
         self._source = source
         self._say = say
+        self._link = link
         self._stopped_before: set[str] = set()
 
     def run(self, topics: Sequence[str]) -> list[Missing]:
@@ -121,6 +124,10 @@ class Promotion:
             if isinstance(entries, BrokerError):
                 raise entries
             found = _values(entries)
+            if self._link is not None and found.get(LINK) not in ("", None, self._link):
+                raise InvalidArgument(
+                    f"{topic} is a mirror of {found[LINK]}, not of {self._link}: name its flow"
+                )
             if not found.get(LINK):
                 self._say(f"{topic} is no mirror, or was promoted before")
                 continue
