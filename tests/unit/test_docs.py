@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from headrace.client.settings import CLIENT_CONFIG
+from headrace.mirror.config.flow_settings import FLOW_CONFIG
 from headrace.model.broker_config import BROKER_CONFIG
+from headrace.model.topic_config import TOPIC_CONFIG
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {path.name for path in (ROOT / "src" / "headrace").iterdir() if path.is_dir()}
@@ -40,6 +42,9 @@ def files() -> list[str]:
     return [f"/{name}" for name in listed.stdout.splitlines()]
 
 
+KEYS = {key.name for table in (BROKER_CONFIG, TOPIC_CONFIG, FLOW_CONFIG) for key in table}
+
+
 def exists(dotted: str) -> bool:
     """Return whether it is a module, or a name in one."""
     parts = dotted.split(".")
@@ -60,12 +65,12 @@ def code_names(text: str) -> set[str]:
     """Return the dotted names in a page that mean code; the others are configuration keys."""
     found = set()
     for dotted in DOTTED.findall(text):
-        if NOT_CODE.fullmatch(dotted):
+        if NOT_CODE.fullmatch(dotted) or dotted in KEYS:
             continue
         first, second = dotted.split(".")[:2]
         if first in ("headrace", "testkit") and (second in PACKAGES or first == "testkit"):
             found.add(dotted)
-        elif first in PACKAGES and dotted not in BROKER_CONFIG and _is_module(first, second):
+        elif first in PACKAGES and _is_module(first, second):
             found.add(f"headrace.{dotted}")
     return found
 
