@@ -168,7 +168,7 @@ class Copier:
                 raise ours
             if isinstance(theirs, ClientError):
                 raise theirs
-            if theirs.end > theirs.start:
+            if theirs.end > 0:
                 self._stop(partition, _no_position(partition, remote, theirs, self._name))
             else:
                 topic_id = ids[partition.topic]
@@ -234,7 +234,7 @@ class Copier:
         for partition, count in found.lost.items():
             remote = self._remote[partition]
             before = self._positions[remote]
-            passed = replace(before, offset=before.offset + count)
+            passed = replace(before, offset=before.offset + count, leader_epoch=-1)
             self._positions[remote] = self._moved[remote] = passed
             self._figures.lost(partition, count)
             _log.error(

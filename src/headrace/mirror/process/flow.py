@@ -7,11 +7,13 @@ from typing import Final
 
 import structlog
 
-from headrace.client.error import ClientError, ProducerFenced
+from headrace.client.error import BrokerError, ClientError, ProducerFenced
+from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.group.member import GroupMember
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.client.write.transaction_calls import GroupMembership
+from headrace.client.write.writer_transaction import WriterTransaction
 from headrace.mirror.config.flow_settings import FlowSettings
 from headrace.mirror.process.copier import Copier
 from headrace.mirror.process.figures import FlowFigures
@@ -19,6 +21,7 @@ from headrace.mirror.process.offset_syncs import OffsetSyncs
 from headrace.mirror.process.position import position_group
 from headrace.mirror.process.share import Share
 from headrace.mirror.process.source_state import Stopped, StopReason
+from headrace.mirror.process.target_writer import TIMEOUT_MS
 from headrace.mirror.process.topic_plan import TopicPlan
 from headrace.mirror.process.topic_sync import TopicSync
 from headrace.model.error import HeadraceError
@@ -100,6 +103,10 @@ class Flow:
         with ConnectionPool(self._source) as source, ConnectionPool(self._target) as target:
             topics = TopicSync(self.settings, source, target, self._flows)
             self._plan = topics.refresh()
+            # What is still wrong stops again; what was mended meanwhile goes on.
+            self._stopped.clear()
+            self._figures.stopped(self._stopped)
+            self._be_alone(target)
             member = None
             if self._instance is not None:
                 group = position_group(self.name)
@@ -111,6 +118,23 @@ class Flow:
             finally:
                 if member is not None:
                     member.leave()
+
+    def _be_alone(self, target: ConnectionPool) -> None:
+        """Copy a flow either alone or as one of several instances: both at once would copy twice.
+
+        Raises:
+            ClientError: this process has no name as an instance, and others copy as instances.
+        """
+        group = position_group(self.name)
+        if self._instance is not None:
+            # A process that copies alone learns of it at its next write.
+            WriterTransaction(target, group, TIMEOUT_MS).take_over()
+            return
+        described = GroupAdmin(target).describe(group)
+        if not isinstance(described, BrokerError) and described.members:
+            raise ClientError(
+                f"instances copy {self.name}: give this process an --instance of its own, too"
+            )
 
     def _next_share(self, member: GroupMember | None) -> Share:
         if member is None:

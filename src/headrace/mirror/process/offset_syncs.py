@@ -51,6 +51,9 @@ class OffsetSyncs:
         span = max(self._lag_max, (pairs[-1][1] - pairs[0][1]) // _MOST_AT_ONCE)
         with self._lock:
             known = self._last.get(partition)
+            if known is not None and pairs[0][1] < known[0]:
+                # The target's topic was created again.
+                known = None
             for source, target in pairs:
                 if known is None or target - known[0] >= span:
                     known = self._add(OffsetSync(partition, source, target), now)

@@ -24,7 +24,8 @@ class SourceBatches:
     Attributes:
         partition: at the source.
         batches: whole batches that can be written to. May be empty: all of it was left out.
-        last_offsets: the last offset of each batch, at the source.
+        first_offsets, last_offsets: of each batch, at the source; the first is -1 where records are
+            missing in it.
         offset, next_offset: the position before and after.
         first_offset: of the first record in `batches`; -1 without one.
         records: how many records.
@@ -36,6 +37,7 @@ class SourceBatches:
 
     partition: TopicPartition
     batches: list[memoryview]
+    first_offsets: list[int]
     last_offsets: list[int]
     offset: int
     next_offset: int
@@ -50,7 +52,7 @@ class SourceBatches:
 
     def without_bytes(self) -> "SourceBatches":
         """Return the numbers alone, so that the memory of the batches is free."""
-        return replace(self, batches=[], last_offsets=[])
+        return replace(self, batches=[], first_offsets=[], last_offsets=[])
 
 
 def source_batches(fetched: FetchedBatches) -> SourceBatches:
@@ -62,6 +64,7 @@ def source_batches(fetched: FetchedBatches) -> SourceBatches:
     """
     aborted = _AbortedTransactions(fetched.aborted)
     kept: list[memoryview] = []
+    first_offsets: list[int] = []
     last_offsets: list[int] = []
     next_offset, first_offset = fetched.offset, -1
     first_epoch = last_epoch = newest_ms = -1
@@ -81,14 +84,19 @@ def source_batches(fetched: FetchedBatches) -> SourceBatches:
         if data is None:
             continue
         kept.append(data)
+        count = Batch(data).record_count
+        # Where records are missing, the first one that is left is not known without a look inside.
+        whole = count == batch.last_offset - wanted + 1
+        first_offsets.append(wanted if whole else -1)
         last_offsets.append(batch.last_offset)
         if first_offset < 0:
             first_offset = wanted
         newest_ms = max(newest_ms, batch.max_timestamp)
-        records += Batch(data).record_count
+        records += count
     return SourceBatches(
         fetched.partition,
         kept,
+        first_offsets,
         last_offsets,
         fetched.offset,
         next_offset,

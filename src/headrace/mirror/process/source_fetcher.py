@@ -199,7 +199,8 @@ class SourceFetcher:
                 found.stopped[partition] = where
             elif where.start > position.offset:
                 found.lost[partition] = where.start - position.offset
-                self._advance(partition, replace(position, offset=where.start))
+                # Of the last record before, which is gone, nothing is known.
+                self._advance(partition, replace(position, offset=where.start, leader_epoch=-1))
         elif error.code in _DENIED:
             found.stopped[partition] = Stopped(StopReason.DENIED, f"{partition}: {error}")
         elif error.code in _GONE:

@@ -91,13 +91,12 @@ class TargetWriter:
             WriteFailed: the target refuses an earlier batch.
             ProducerFenced: another process has the transactional id.
         """
-        first = source.first_offset
-        for data, last in zip(source.batches, source.last_offsets, strict=True):
+        offsets = zip(source.first_offsets, source.last_offsets, strict=True)
+        for data, (first, last) in zip(source.batches, offsets, strict=True):
             self._sender.hold(len(data))
             (pending,) = pending_batches([data], SharedBuffer(len(data), 1))
             self._sources[pending.order] = first, last
             self._sender.push(partition, [pending])
-            first = last + 1
         self._sender.pump()
         while self._sender.held_bytes > _MAX_HELD_BYTES:
             self._sender.wait()
@@ -131,8 +130,9 @@ class TargetWriter:
         first, last = self._sources.pop(batch.order)
         if base_offset >= 0:
             found = self._pairs[partition]
-            found.append(OffsetPair(first, base_offset))
-            if batch.records > 1:
+            if first >= 0:
+                found.append(OffsetPair(first, base_offset))
+            if batch.records > 1 or first < 0:
                 found.append(OffsetPair(last, base_offset + batch.records - 1))
 
     @property

@@ -3,8 +3,8 @@
 Rule 1: a topic that the filter takes is copied, and so are heartbeats, which show that a flow is
         alive and over which clusters it goes.
 Rule 2: the mirrors' own topics are not copied, nor is a topic that came from the target.
-Rule 3: with a policy that keeps names, a topic that another flow copies the other way is copied
-        neither way: nothing in its name says where a record came from, and it would go round.
+Rule 3: with a policy that keeps names, a topic that other flows bring back to the source is copied
+        by none of them: nothing in its name says where a record came from, and it would go round.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -57,18 +57,13 @@ class TopicPlan:
         Args:
             flows: all flows of the file, to find loops.
         """
-        back = [
-            each
-            for each in flows
-            if (each.source, each.target) == (flow.target, flow.source) and each.policy.keeps_names
-        ]
         chosen, loops = [], []
         for name, topic in sorted(source.topics.items()):
             if not topic.partitions or topic.error is not None:
                 continue
             if not is_copied(flow, name):
                 continue
-            if _is_loop(flow, name, back):
+            if _is_loop(flow, name, flows):
                 loops.append(name)
                 continue
             remote = flow.policy.remote_topic(flow.source, name)
@@ -126,10 +121,22 @@ def synced_configs(
     }
 
 
-def _is_loop(flow: FlowSettings, name: str, back: Sequence[FlowSettings]) -> bool:
+def _is_loop(flow: FlowSettings, name: str, flows: Sequence[FlowSettings]) -> bool:
+    """Return whether flows that keep names would bring a topic back to where it comes from."""
     if not flow.policy.keeps_names or flow.policy.original_topic(name) == HEARTBEATS:
         return False
-    return any(each.topics.matches(name) for each in back)
+    reached, left = {flow.target}, [flow.target]
+    while left:
+        at = left.pop()
+        for each in flows:
+            if each.source != at or not each.policy.keeps_names or not each.topics.matches(name):
+                continue
+            if each.target == flow.source:
+                return True
+            if each.target not in reached:
+                reached.add(each.target)
+                left.append(each.target)
+    return False
 
 
 def _exists(target: Metadata, name: str) -> bool:

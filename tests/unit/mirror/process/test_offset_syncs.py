@@ -52,3 +52,15 @@ def test_syncs_that_could_not_be_written_are_kept_in_order() -> None:
     syncs.put_back(failed)
 
     assert drained(syncs) == pairs(1, 2, 3)
+
+
+def test_a_topic_that_was_created_again_begins_with_a_sync() -> None:
+    """Until the new log outgrew the old one, offsets were translated into the old one."""
+    syncs = OffsetSyncs(100)
+    syncs.copied(PARTITION, pairs(5000))
+    syncs.drain()
+
+    syncs.copied(PARTITION, pairs(0, 1, shift=0))
+
+    assert drained(syncs)[0] == (0, 0)
+    assert syncs.translate(PARTITION, 0) == 0

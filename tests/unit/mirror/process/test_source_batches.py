@@ -59,7 +59,7 @@ def test_aborted_transactions_and_markers_are_left_out_and_passed() -> None:
     )
 
     assert values(found) == [b"committed", b"second try"]
-    assert (found.first_offset, found.last_offsets, found.next_offset) == (1, [1, 3], 6)
+    assert (found.first_offsets, found.last_offsets, found.next_offset) == ([1, 3], [1, 3], 6)
     assert found.records == 2
 
 

@@ -67,6 +67,22 @@ def test_topics_with_one_name_are_copied_neither_way_if_both_flows_take_them() -
     assert plan.loops == ("clicks",)
 
 
+def test_a_ring_of_three_with_one_name_is_a_loop() -> None:
+    ring = [
+        flow(one, other, topics=topics, **IDENTITY)
+        for one, other, topics in (
+            ("us", "eu", "clicks,orders"),
+            ("eu", "asia", "clicks,orders"),
+            ("asia", "us", "clicks"),
+        )
+    ]
+
+    plan = TopicPlan.of(ring[0], cluster(clicks=1, orders=1), ring)
+
+    assert names(plan) == {"orders": "orders"}
+    assert plan.loops == ("clicks",)
+
+
 def test_what_is_missing_and_what_has_grown() -> None:
     plan = TopicPlan.of(flow(), cluster(clicks=4, orders=1, views=2))
     target = cluster(us__clicks=2, us__orders=1)
