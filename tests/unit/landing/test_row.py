@@ -1,5 +1,6 @@
 """How records become rows: values with fields, change events, and records that are no rows."""
 
+import base64
 import json
 from typing import Any
 
@@ -173,6 +174,28 @@ def test_change_events_write_and_remove_rows(wrapped: bool) -> None:
         "its change event has the op 't', which changes no row",
         "its change event has no after",
     ]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_change_event_without_an_unchanged_value_replaces_nothing(wrapped: bool) -> None:
+    rows = json_rows("id INT, n STRING, l ARRAY<STRING>", keys=("id",), envelope="debezium")
+    text = "__debezium_unavailable_value"
+    coded = base64.b64encode(text.encode()).decode()
+
+    decoded = rows.decode(
+        chunk(
+            (b"1", event("u", None, {"id": 1, "n": text}, wrapped=wrapped)),
+            (b"2", event("u", None, {"id": 2, "n": coded}, wrapped=wrapped)),
+            (b"3", event("u", None, {"id": 3, "n": "a", "l": ["b"]}, wrapped=wrapped)),
+            (b"4", event("u", None, {"id": 4, "n": "a", "l": [text]}, wrapped=wrapped)),
+            (b"5", event("d", {"id": 5, "n": text}, None, wrapped=wrapped)),
+        )
+    )
+
+    assert values(decoded, "id", "_offset") == [(3, 12), (5, 14)]
+    assert [place for place, _ in decoded.bad] == [0, 1, 3]
+    assert all("REPLICA IDENTITY FULL" in why for _, why in decoded.bad)
+    assert "the value of l" in decoded.bad[2][1]
 
 
 class Registry:

@@ -1,5 +1,6 @@
 """What a value changes: the row itself, or a change event around it."""
 
+import base64
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from headrace.landing.row.decoded import BadRow
 
 _DELETE: Final = "d"
 _WRITES: Final = ("c", "r", "u")
+# What Debezium sends for a large value that did not change and that PostgreSQL did not log.
+_UNAVAILABLE: Final = b"__debezium_unavailable_value"
+_UNAVAILABLE_FORMS: Final = (_UNAVAILABLE, base64.b64encode(_UNAVAILABLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,8 @@ class NoEnvelope:
 class Debezium:
     """A change event of Debezium: `before`, `after` and `op`, in `payload` if schemas are sent.
 
-    `c`, `r` and `u` write the row `after`; `d` removes the row whose key `before` has.
+    `c`, `r` and `u` write the row `after`; `d` removes the row whose key `before` has. A row with
+    the placeholder of a value that was not logged is not written: it would replace the good value.
     """
 
     def kind(self, row: pa.StructType) -> pa.StructType:
@@ -95,11 +100,48 @@ class Debezium:
             chosen = usable.to_numpy(zero_copy_only=False)
             lacking = pc.and_(mask, rows.is_null()).to_numpy(zero_copy_only=False)
             bad += [(int(each), f"its change event has no {name}") for each in at[lacking]]
+            if not deleted:
+                chosen &= ~_unavailable(at, rows, chosen, bad)
+                usable = pa.array(chosen)
             if chosen.any():
                 yield Change(at[chosen], rows.filter(usable), deleted)
         other = pc.invert(pc.or_(writes, removes)).to_numpy(zero_copy_only=False)
         for each, op in zip(at[other], kinds.filter(pa.array(other)).to_pylist(), strict=True):
             bad.append((int(each), f"its change event has the op {op!r}, which changes no row"))
+
+
+def _unavailable(
+    at: npt.NDArray[np.int64],
+    rows: pa.StructArray,
+    chosen: npt.NDArray[np.bool_],
+    bad: list[BadRow],
+) -> npt.NDArray[np.bool_]:
+    """Return which rows have a value that the database did not log; add those chosen to `bad`."""
+    found = np.zeros(len(rows), bool)
+    for place, each in enumerate(rows.type):
+        column = pc.struct_field(rows, [place])
+        parents = None
+        if pa.types.is_list(column.type):
+            parents = pc.list_parent_indices(column).to_numpy()
+            column = column.flatten()
+        if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
+            continue
+        forms = pa.array(_UNAVAILABLE_FORMS, pa.binary()).cast(column.type)
+        hit = pc.is_in(column, value_set=forms).to_numpy(zero_copy_only=False)
+        if parents is not None:
+            lists, hit = parents[hit], np.zeros(len(rows), bool)
+            hit[lists] = True
+        new = hit & chosen & ~found
+        bad += [
+            (
+                int(row),
+                f"its change event lacks the value of {each.name}, which did not change: "
+                "ALTER TABLE ... REPLICA IDENTITY FULL lets PostgreSQL log it",
+            )
+            for row in at[new]
+        ]
+        found |= new
+    return found
 
 
 def key_rows(
