@@ -5,11 +5,12 @@ another process landed records, and this one ends (`AnotherLanding`).
 Rule 2: after a failure whose outcome is not known, the table's offsets say whether the commit
 happened. Its files are never removed then.
 Rule 3: dead letters are committed first, in a table with offsets of its own. A crash in between
-reads the records again, and those that the dead letters have already are left out.
+reads the records again, and those that the dead letters have already are left out. The offsets of
+dead letters never go back, so they may be ahead of the table's.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,7 +68,7 @@ class Committer:
         self._changes = ChangeSet(table.source.keys) if table.source.keys else None
         self._dead_table: Table | None = None
         self._dead_files: FileSet | None = None
-        self._dead_base: Offsets = {}
+        self._dead_base: dict[int, int] = {}
 
     def begin(self, offsets: Offsets) -> None:
         """Say where the table continues, as it was read at the start."""
@@ -107,8 +108,10 @@ class Committer:
         if self._dead_table is not None and self._dead_files is not None and self._dead_files.rows:
             dead, count = self._dead_table, self._dead_files.rows
             files = self._dead_files.finish()
-            self._exactly_once(dead, self._dead_base, offsets, lambda: dead.append(files, offsets))
-            self._dead_base = {**self._dead_base, **offsets}
+            base = self._dead_offsets(dead, offsets)
+            ahead = {each: max(at, base.get(each, at)) for each, at in offsets.items()}
+            self._exactly_once(dead, base, ahead, lambda: dead.append(files, ahead))
+            self._dead_base |= ahead
             self.landed.dead_letters += count
         if self._changes is not None:
             count = self._changes.rows
@@ -152,12 +155,19 @@ class Committer:
     def _add_dead(self, rows: pa.RecordBatch) -> None:
         if self._dead_table is None:
             self._dead_table = self._open_dead_table()
-            self._dead_base = self._dead_table.offsets(self._base)
             self._dead_files = FileSet(self._dead_table)
         assert self._dead_files is not None
-        rows = not_written_yet(rows, self._dead_base)
+        partition = rows.column("partition")[0].as_py()
+        rows = not_written_yet(rows, self._dead_offsets(self._dead_table, [*self._base, partition]))
         if rows.num_rows:
             self._dead_files.write(rows)
+
+    def _dead_offsets(self, dead: Table, partitions: Iterable[int]) -> Offsets:
+        """Return the offsets of dead letters. Those of a partition are read when it first comes up:
+        a run that crashed may have written dead letters of one that the main table lacks."""
+        unread = [each for each in partitions if each not in self._dead_base]
+        self._dead_base |= dead.offsets(unread)
+        return self._dead_base
 
     def _open_dead_table(self) -> Table:
         name = self._table.name.dead_letters
