@@ -72,11 +72,47 @@ class ColumnSet:
                 raise Undecodable(
                     f"its field {name} is {each.type}, and the table has {kind}: {error}"
                 ) from error
+            _check_whole(column, found[name], name)
             _check_times(found[name], name)
             if have is None:
                 new[name] = pa.field(name, kind)
         self.fields |= new
         return found
+
+
+def _check_whole(column: pa.Array, kept: pa.Array, name: str) -> None:
+    """Check that a cast has left out nothing: Arrow drops fields of structs, and rounds floats.
+
+    A nested field that the table lacks may be there as long as it is null.
+
+    Raises:
+        Undecodable: something is missing.
+    """
+    kind, want = column.type, kept.type
+    if kind == want:
+        return
+    if pa.types.is_struct(kind) and pa.types.is_struct(want):
+        for at, each in enumerate(kind):
+            inner, place = pc.struct_field(column, [at]), want.get_field_index(each.name)
+            if place >= 0:
+                _check_whole(inner, pc.struct_field(kept, [place]), f"{name}.{each.name}")
+            elif inner.null_count < len(inner):
+                raise Undecodable(f"its field {name} has {each.name}, which the table's lacks")
+    elif pa.types.is_list(kind) and pa.types.is_list(want):
+        _check_whole(column.flatten(), kept.flatten(), name)
+    elif pa.types.is_map(kind) and pa.types.is_map(want):
+        _check_whole(_entries(column, column.keys), _entries(kept, kept.keys), name)
+        _check_whole(_entries(column, column.items), _entries(kept, kept.items), name)
+    elif pa.types.is_float64(kind) and pa.types.is_float32(want):
+        same = pc.or_(pc.equal(column, kept.cast(kind)), pc.is_nan(column))
+        if not pc.all(same, min_count=0).as_py():
+            raise Undecodable(f"its field {name} is double, and the table's float would round it")
+
+
+def _entries(column: pa.MapArray, part: pa.Array) -> pa.Array:
+    """Return the keys or items of a map's own rows: of a slice, Arrow returns those of all."""
+    first, past = column.offsets[0].as_py(), column.offsets[-1].as_py()
+    return part.slice(first, past - first)
 
 
 def _check_times(column: pa.Array, name: str) -> None:
@@ -90,7 +126,8 @@ def _check_times(column: pa.Array, name: str) -> None:
         for each in column.flatten():
             _check_times(each, name)
     elif pa.types.is_list(kind) or pa.types.is_map(kind):
-        _check_times(column.flatten() if pa.types.is_list(kind) else column.items, name)
+        inner = column.flatten() if pa.types.is_list(kind) else _entries(column, column.items)
+        _check_times(inner, name)
     elif (pa.types.is_timestamp(kind) or pa.types.is_date(kind)) and (
         times_in_range(column) is not None
     ):
