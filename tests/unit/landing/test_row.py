@@ -152,6 +152,19 @@ def test_an_upsert_removes_rows_by_the_key_of_a_record_without_a_value() -> None
     assert [place for place, _ in decoded.bad] == [4, 5]
 
 
+def test_the_key_of_a_column_of_text_may_look_like_a_number() -> None:
+    rows = json_rows("id STRING", keys=("id",))
+
+    decoded = rows.decode(
+        chunk(
+            *((key, None) for key in (b"007", b"42", b"true", b'"8"', b'{"id": "9"}', b"x", b"[1]"))
+        )
+    )
+
+    assert values(decoded, "id") == [("007",), ("42",), ("true",), ("8",), ("9",), ("x",), ("[1]",)]
+    assert decoded.bad == []
+
+
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_change_events_write_and_remove_rows(wrapped: bool) -> None:
     rows = json_rows("id INT, n STRING", keys=("id",), envelope="debezium")

@@ -150,13 +150,13 @@ def key_rows(
     """Return the removal of rows by JSON keys, for records without a value.
 
     A key is an object with the columns, or Connect's object with a `payload`, or, for a single
-    column, the bare value.
+    column, the bare value: of a column of text, any other key is the text itself, also 42 and true.
     """
     names = [each.name for each in columns]
     found: list[pa.Array] = []
     places: list[int] = []
     for place, key in zip(at.tolist(), keys.to_pylist(), strict=True):
-        row = _key_row(key, names)
+        row = _key_row(key, names, is_text=pa.types.is_string(columns[0].type))
         try:
             if row is not None:
                 found.append(pa.array([row], pa.struct(columns)))
@@ -170,13 +170,15 @@ def key_rows(
     return Change(np.array(places, np.int64), pa.concat_arrays(found), deleted=True)
 
 
-def _key_row(key: bytes | None, names: Sequence[str]) -> dict[str, Any] | None:
+def _key_row(key: bytes | None, names: Sequence[str], *, is_text: bool) -> dict[str, Any] | None:
     if key is None:
         return None
     try:
         found = json.loads(key)
     except (ValueError, RecursionError):
         found = None if len(names) > 1 else key.decode(errors="replace")
+    if is_text and len(names) == 1 and not isinstance(found, dict | str):
+        found = key.decode(errors="replace")
     if isinstance(found, dict) and isinstance(found.get("payload"), dict):
         found = found["payload"]
     if isinstance(found, dict):
