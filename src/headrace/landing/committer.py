@@ -12,7 +12,7 @@ dead letters never go back, so they may be ahead of the table's.
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from headrace.landing.table import Table
 from headrace.landing.table_factory import create_table, open_table
 
 Offsets = Mapping[int, int]
+_T = TypeVar("_T")
 _MOST_CONFLICTS: Final = 50
 _LONGEST_PAUSE: Final = 5.0
 
@@ -141,20 +142,19 @@ class Committer:
     def _add_columns(self, fields: Sequence[pa.Field]) -> None:
         """Add columns to the table. Files so far stay without them, which tables read as null."""
         self._finished += self._files.finish()
-        for _ in range(_MOST_CONFLICTS):
+
+        def add() -> None:
             self._table.refresh()
             new = [each for each in fields if each.name not in self._table.columns.names]
-            if not new:
-                break
-            try:
+            if new:
                 self._table.add_columns(new)
-            except TableConflict:
-                continue
+
+        self._retried(add)
         self._files = FileSet(self._table)
 
     def _add_dead(self, rows: pa.RecordBatch) -> None:
         if self._dead_table is None:
-            self._dead_table = self._open_dead_table()
+            self._dead_table = self._retried(self._open_dead_table)
             self._dead_files = FileSet(self._dead_table)
         assert self._dead_files is not None
         partition = rows.column("partition")[0].as_py()
@@ -181,22 +181,31 @@ class Committer:
     def _exactly_once(
         self, table: Table, base: Offsets, wanted: Offsets, act: Callable[[], None]
     ) -> None:
+        tried = False
+
+        def once() -> None:
+            nonlocal tried
+            table.refresh()
+            have = table.offsets(wanted)
+            if tried and have == dict(wanted):
+                return
+            if any(have.get(each) != base.get(each) for each in wanted):
+                raise AnotherLanding(
+                    f"another process lands {table.source.topic} in {table.name}: this one "
+                    "ends, and none of its uncommitted rows are in the table"
+                )
+            tried = True
+            act()
+
+        self._retried(once)
+
+    def _retried(self, act: Callable[[], _T]) -> _T:
+        """Do something that looks at the table first, until no other commit comes before it."""
         deadline = time.monotonic() + self._retry_seconds
-        conflicts, pause, tried = 0, 0.1, False
+        conflicts, pause = 0, 0.1
         while True:
             try:
-                table.refresh()
-                have = table.offsets(wanted)
-                if tried and have == dict(wanted):
-                    return
-                if any(have.get(each) != base.get(each) for each in wanted):
-                    raise AnotherLanding(
-                        f"another process lands {table.source.topic} in {table.name}: this one "
-                        "ends, and none of its uncommitted rows are in the table"
-                    )
-                tried = True
-                act()
-                return
+                return act()
             except TableConflict as error:
                 conflicts += 1
                 if conflicts >= _MOST_CONFLICTS:

@@ -1,5 +1,6 @@
-"""A committer after a crash between the commit of dead letters and that of rows."""
+"""A committer after a crash, and with a table that does not answer or changes all the time."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,7 +8,7 @@ import pytest
 
 from headrace.landing.committer import Committer
 from headrace.landing.dead_letter import DEAD_LETTER
-from headrace.landing.error import TableUnavailable
+from headrace.landing.error import LandingError, TableConflict, TableUnavailable
 from headrace.landing.source import Source
 from headrace.landing.table import Table
 from headrace.landing.table_factory import create_table, existing_table
@@ -95,3 +96,34 @@ def test_dead_letters_that_are_ahead_are_not_doubled(table: Table) -> None:
     committer.commit({0: 6, 1: 2})
 
     assert letters(table) == [(0, 3), (0, 4), (0, 5), (1, 0), (1, 1)]
+
+
+WIDER = pa.RecordBatch.from_pylist([{"id": 1, "n": 2}], pa.schema([*ROWS, ("n", pa.int64())]))
+
+
+def test_columns_that_cannot_be_added_end_the_run(table: Table) -> None:
+    def add_columns(fields: object) -> None:
+        raise TableConflict("another commit came first")
+
+    table.add_columns = add_columns  # type: ignore[method-assign]
+
+    with pytest.raises(LandingError, match="50 times in a row"):
+        Committer(table, {}, 5.0).add(WIDER, None, None)
+
+
+def test_columns_are_added_when_the_table_answers_again(table: Table) -> None:
+    real, failures = table.add_columns, iter([True, False])
+
+    def add_columns(fields: Sequence[pa.Field]) -> None:
+        if next(failures):
+            raise TableUnavailable("no answer")
+        real(fields)
+
+    table.add_columns = add_columns  # type: ignore[method-assign]
+    committer = Committer(table, {}, 5.0)
+    committer.begin({0: 0})
+    committer.add(WIDER, None, None)
+    committer.commit({0: 1})
+
+    assert existing_table(table.name, {}).columns.names == ["id", "n"]
+    assert committer.landed.rows == 1
