@@ -113,6 +113,8 @@ class IcebergMaintenance:
         metadata = self._table.metadata
         yield self._table.metadata_location
         yield from (each.metadata_file for each in metadata.metadata_log)
+        yield from (each.statistics_path for each in metadata.statistics)
+        yield from (each.statistics_path for each in metadata.partition_statistics)
         for snapshot in self._table.snapshots():
             yield snapshot.manifest_list
             for manifest in snapshot.manifests(self._table.io):

@@ -244,11 +244,13 @@ def _offsets_text(offsets: Mapping[int, int]) -> str:
 def _catalog(name: TableName, properties: Mapping[str, str]) -> Catalog:
     try:
         return load_catalog(name.catalog, **properties)
-    except ValueError as error:
+    except ValueError:
+        # PyIceberg's sentence has the uri, and that may have a password.
         raise ConfigError(
-            f"the catalog {name.catalog} is not configured ({error}): write --catalog uri=..., or "
-            "name it in ~/.pyiceberg.yaml"
-        ) from error
+            f"the catalog {name.catalog} is not configured, or its uri does not show its type: "
+            "write --catalog uri=... and --catalog type=rest (or sql, hive, glue), or name it in "
+            "~/.pyiceberg.yaml"
+        ) from None
 
 
 def _file_schema(table: Iceberg) -> pa.Schema:

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from headrace.landing.source import Source
 from headrace.landing.table import Table
 from headrace.landing.table_factory import create_table, existing_table, open_table
 from headrace.landing.table_name import TableKind, TableName
+from headrace.model.error import ConfigError
 
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
@@ -251,6 +253,43 @@ def test_a_table_that_was_rolled_back_continues_where_it_was(tmp_path: Path) -> 
     inner._table.manage_snapshots().rollback_to_snapshot(state).commit()
 
     assert existing_table(name, catalog).offsets([0]) == {0: 1}
+
+
+def test_statistics_that_the_table_names_are_no_strays(tmp_path: Path) -> None:
+    from pyiceberg.table.statistics import PartitionStatisticsFile, StatisticsFile
+
+    name = TableName.parse("iceberg:lake.shop.clicks")
+    catalog = {"uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
+    table: Any = create_table(name, catalog, ROWS, SOURCE, {0: 0})
+    table.append([], {0: 1})
+    inner = table._table
+    folder = Path(inner.location().removeprefix("file://")) / "metadata"
+    named, parts, stray = (folder / each for each in ("named.puffin", "parts", "stray.puffin"))
+    for each in (named, parts, stray):
+        each.write_bytes(b"")
+    snapshot = inner.current_snapshot().snapshot_id
+    file = {"snapshot-id": snapshot, "file-size-in-bytes": 0}
+    whole = {**file, "file-footer-size-in-bytes": 0, "blob-metadata": []}
+    inner.metadata = inner.metadata.model_copy(
+        update={
+            "statistics": [StatisticsFile(**whole, **{"statistics-path": f"file://{named}"})],
+            "partition_statistics": [
+                PartitionStatisticsFile(**file, **{"statistics-path": f"file://{parts}"})
+            ],
+        }
+    )
+
+    table._maintenance()._remove_strays(datetime.now(UTC) + timedelta(minutes=1))
+
+    assert (named.exists(), parts.exists(), stray.exists()) == (True, True, False)
+
+
+def test_a_catalog_that_is_not_known_does_not_show_its_password() -> None:
+    with pytest.raises(ConfigError, match="--catalog type=") as error:
+        open_table(TableName.parse("iceberg:x.shop.t"), {"uri": "mysql://user:secret@host/db"})
+
+    assert "secret" not in str(error.value)
+    assert error.value.__suppress_context__
 
 
 def test_a_foreign_table_is_refused(tmp_path: Path) -> None:
