@@ -11,8 +11,9 @@ from headrace.cli.terminal.duration import parse_duration
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, client_settings
 from headrace.cli.terminal.pair import parse_pairs
-from headrace.cli.terminal.registry_option import RegistryOption, optional_registry
+from headrace.cli.terminal.registry_option import REGISTRY_VARIABLE, optional_registry
 from headrace.cli.terminal.stop import Stop
+from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.model.error import InvalidArgument
 
 if TYPE_CHECKING:
@@ -108,7 +109,15 @@ def land(
     skip_lost: Annotated[
         bool, typer.Option("--skip-lost", help="Go on behind records that the topic lost.")
     ] = False,
-    registry: RegistryOption = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry",
+            metavar="URL,...",
+            help=f"Where the schema registry of --as registry is; else ${REGISTRY_VARIABLE}, else"
+            f" ${CLIENT_CONFIG_VARIABLE}'s.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No line per commit.")] = False,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
