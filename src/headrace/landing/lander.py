@@ -22,7 +22,7 @@ from headrace.client.settings import ClientSettings
 from headrace.landing.committer import Committer, Landed
 from headrace.landing.dead_letter import dead_letters
 from headrace.landing.error import LandingError, RecordsLost
-from headrace.landing.row.decoded import RowDecoder
+from headrace.landing.row.decoded import DecodedRows, RowDecoder
 from headrace.landing.source import Source
 from headrace.landing.table import Table
 from headrace.landing.table_factory import create_table, open_table
@@ -37,6 +37,10 @@ _POLL_SECONDS: Final = 0.25
 # Changes of an upsert wait in memory.
 _MOST_CHANGED: Final = 128 * 1024 * 1024
 _PARTITIONS_EVERY: Final = 10.0
+# Records that come before the first one that shows the columns of the table.
+_MOST_HELD: Final = 64 * 1024 * 1024
+# Offsets move without rows where transactions were aborted.
+_POSITIONS_EVERY: Final = 60.0
 _GONE: Final = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,
@@ -115,6 +119,9 @@ class Lander:
         self._committer: Committer | None = None
         self._waiting: deque[Future[None]] = deque()
         self._uncommitted = _Uncommitted()
+        self._held: list[Chunk] = []
+        self._submitted: Mapping[int, int] = {}
+        self._submitted_at = time.monotonic()
         self._failed = False
 
     def run(self, stopped: Callable[[], bool] = lambda: False) -> Landed:
@@ -163,6 +170,7 @@ class Lander:
         self._table = table
         self._committer = Committer(table, self._options.catalog, self._options.retry_seconds)
         self._committer.begin(offsets)
+        self._submitted = offsets
 
     def _read(
         self,
@@ -208,25 +216,46 @@ class Lander:
             if chunk is not None:
                 self._take(chunk, reader, writer)
             self._drain(_MOST_WAITING)
-            if self._is_due():
+            if self._is_due() or time.monotonic() - self._submitted_at > _POSITIONS_EVERY:
                 self._commit(reader, writer)
             if self._options.follow and time.monotonic() - looked > _PARTITIONS_EVERY:
                 looked = time.monotonic()
                 self._add_partitions(pool, reader)
+        if reader.ended and self._held:
+            raise self._no_columns()
         self._commit(reader, writer)
         self._drain(0)
 
     def _take(self, chunk: Chunk, reader: Reader, writer: ThreadPoolExecutor) -> None:
         decoded = self._decoder.decode(chunk)
         if self._table is None:
+            self._held.append(chunk)
             if self._decoder.columns is None:
-                raise LandingError(
-                    f"no record of {chunk.partition} up to offset {chunk.next_offset} shows the "
-                    "columns of the table: declare them with --schema"
-                )
-            self._create(
-                {**reader.positions, chunk.partition: chunk.columns.column("offset")[0].as_py()}
-            )
+                if sum(each.columns.nbytes for each in self._held) > _MOST_HELD:
+                    raise self._no_columns()
+                return
+            held, self._held = self._held, []
+            firsts = {
+                each.partition: each.columns.column("offset")[0].as_py() for each in reversed(held)
+            }
+            self._create({**reader.positions, **firsts})
+            for each in held[:-1]:
+                self._put(each, self._decoder.decode(each), writer)
+        self._put(chunk, decoded, writer)
+
+    def _no_columns(self) -> LandingError:
+        last = self._held[-1]
+        what = (
+            "land them with --as raw, or from new ones on with --start latest"
+            if self._source.values == "registry"
+            else "declare them with --schema"
+        )
+        return LandingError(
+            f"no record of {last.partition} up to offset {last.next_offset} shows the columns of "
+            f"the table: {what}"
+        )
+
+    def _put(self, chunk: Chunk, decoded: DecodedRows, writer: ThreadPoolExecutor) -> None:
         committer = self._committer
         assert committer is not None
         dead = dead_letters(chunk, decoded)
@@ -265,10 +294,15 @@ class Lander:
         )
 
     def _commit(self, reader: Reader, writer: ThreadPoolExecutor) -> None:
-        if self._uncommitted.since is None or self._committer is None:
+        """Commit what was written, or else offsets that have moved without rows: otherwise the
+        next run would miss records that retention removes, and that were never visible."""
+        self._submitted_at = time.monotonic()
+        offsets = {each.partition: at for each, at in reader.positions.items()}
+        moved = any(self._submitted.get(each) != at for each, at in offsets.items())
+        if self._committer is None or (self._uncommitted.since is None and not moved):
             return
         self._uncommitted = _Uncommitted()
-        offsets = {each.partition: at for each, at in reader.positions.items()}
+        self._submitted = offsets
         committer = self._committer
 
         def commit() -> None:
