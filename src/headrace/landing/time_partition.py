@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -88,9 +89,14 @@ class TimePartition:
         if low is None or (micros.null_count == 0 and low // length == high // length):
             yield (None if low is None else low // length), rows
             return
-        # Rounded down, also before 1970.
-        numbers = pc.floor(pc.divide(micros.cast(pa.float64(), safe=False), float(length)))
-        numbers = numbers.cast(pa.int64())
-        for number in pc.unique(numbers).to_pylist():
-            mask = pc.is_null(numbers) if number is None else pc.equal(numbers, number)
-            yield number, rows.filter(mask)
+        if micros.null_count:
+            missing = micros.is_null()
+            yield None, rows.filter(missing)
+            rows, micros = rows.filter(pc.invert(missing)), micros.drop_null()
+        # Rounded down, also before 1970. One sort finds all partitions, however many there are.
+        numbers = micros.to_numpy() // length
+        order = np.argsort(numbers, kind="stable")
+        edges_at = np.flatnonzero(np.diff(numbers[order])) + 1
+        for places in np.split(order, edges_at):
+            # A copy: rows that wait for their file must not keep the whole chunk in memory.
+            yield int(numbers[places[0]]), rows.take(pa.array(places))
