@@ -268,13 +268,13 @@ def test_statistics_that_the_table_names_are_no_strays(tmp_path: Path) -> None:
     for each in (named, parts, stray):
         each.write_bytes(b"")
     snapshot = inner.current_snapshot().snapshot_id
-    file = {"snapshot-id": snapshot, "file-size-in-bytes": 0}
+    file: dict[str, Any] = {"snapshot-id": snapshot, "file-size-in-bytes": 0}
     whole = {**file, "file-footer-size-in-bytes": 0, "blob-metadata": []}
     inner.metadata = inner.metadata.model_copy(
         update={
-            "statistics": [StatisticsFile(**whole, **{"statistics-path": f"file://{named}"})],
+            "statistics": [StatisticsFile(**{**whole, "statistics-path": f"file://{named}"})],
             "partition_statistics": [
-                PartitionStatisticsFile(**file, **{"statistics-path": f"file://{parts}"})
+                PartitionStatisticsFile(**{**file, "statistics-path": f"file://{parts}"})
             ],
         }
     )
