@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -219,6 +220,7 @@ class MysqlCdcSource(ReplayableSource):
             parts = progress.parts
             for rows in reader.read(shape, after, self._size):
                 progress.parts = [*parts, SnapshotPart(rows.last_key, reader.log)]
+                progress.rows += len(rows.rows)
                 events = [self._row_event(captured.table, row, reader) for row in rows.rows]
                 yield self._marked(shape, progress, events)
             progress.parts = [*parts, SnapshotPart(None, reader.log)]
@@ -231,7 +233,7 @@ class MysqlCdcSource(ReplayableSource):
         fresh = TableProgress(key=shape.key, created=shape.created)
         if old is None:
             return fresh
-        fresh.again = old.again
+        fresh.again, fresh.rows = old.again, old.rows
         same = (old.key, old.created) == (shape.key, shape.created)
         if old.parts and (old.parts[-1].upto is None or not same):
             fresh.again = True
@@ -249,9 +251,7 @@ class MysqlCdcSource(ReplayableSource):
     def _marked(
         self, shape: TableShape, progress: TableProgress, events: list[Event]
     ) -> EventBatch:
-        self._tables[shape.identifier] = TableProgress(
-            progress.parts, progress.done, progress.again, progress.key, progress.created
-        )
+        self._tables[shape.identifier] = replace(progress)
         batch = EventBatch.of(events)
         batch.marks = {
             self._names.table(shape.identifier): progress_mark(self._tables[shape.identifier])

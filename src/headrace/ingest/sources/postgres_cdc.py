@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -326,6 +327,7 @@ class PostgresCdcSource(ReplayableSource):
                     progress.parts = [*parts, shown._replace(upto=rows.last_key)]
                 elif not progress.parts:
                     progress.parts = [shown]
+                progress.rows += len(rows.rows)
                 bodies = [self._row_event(captured, row) for row in rows.rows]
                 yield self._marked(table, progress, bodies)
             progress.parts = [*parts, shown._replace(upto=None)]
@@ -338,7 +340,7 @@ class PostgresCdcSource(ReplayableSource):
         fresh = TableProgress(key=table.facts.key, file=table.file)
         if old is None:
             return fresh
-        fresh.again = old.again
+        fresh.again, fresh.rows = old.again, old.rows
         if not old.parts:
             return fresh
         if old.parts[-1].upto is None or (old.key, old.file) != (fresh.key, fresh.file):
@@ -365,9 +367,7 @@ class PostgresCdcSource(ReplayableSource):
     def _marked(
         self, table: PublishedTable, progress: TableProgress, events: list[Event]
     ) -> EventBatch:
-        self._tables[table.identifier] = TableProgress(
-            progress.parts, progress.done, progress.again, progress.key, progress.file
-        )
+        self._tables[table.identifier] = replace(progress)
         batch = EventBatch.of(events)
         batch.marks = {
             self._names.table(table.identifier): format_progress(self._tables[table.identifier])
