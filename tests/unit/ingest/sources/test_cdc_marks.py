@@ -7,7 +7,7 @@ from headrace.ingest.cdc.mysql import snapshot_reader as mysql
 from headrace.ingest.cdc.mysql.connection import TableShape
 from headrace.ingest.cdc.mysql.position import LogPosition
 from headrace.ingest.cdc.postgres import snapshot_reader as postgres
-from headrace.ingest.cdc.postgres.captured_table import TableFacts, TableFactory
+from headrace.ingest.cdc.postgres.captured_table import TableFactory, TableFacts
 from headrace.ingest.cdc.postgres.catalog import PublishedTable
 from headrace.ingest.cdc.postgres.column_type import ColumnTypes, PostgresType
 from headrace.ingest.cdc.postgres.position import Position
