@@ -140,3 +140,13 @@ def test_a_server_that_writes_such_events_is_refused(
     variables[name] = value
     with pytest.raises(IngestError, match=f"{name} = {value}"):
         catalog.check_server()
+
+
+def test_a_large_transaction_is_read_in_parts(reader: Any) -> None:
+    stream = Stream()
+    made = reader([insert()] * 1200)
+    made.read(stream)
+    assert (len(stream.calls), stream.in_transaction) == (500, True)
+    stream.calls.clear()
+    reader([insert(3 << 20)] * 5).read(stream)
+    assert stream.calls == ["rows", "rows"]

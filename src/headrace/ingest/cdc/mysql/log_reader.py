@@ -9,6 +9,7 @@ from headrace.ingest.error import IngestError
 
 _HEARTBEAT_SECONDS: Final = 0.3
 _EVENTS_PER_READ: Final = 500
+_BYTES_PER_READ: Final = 4 << 20
 # Types of events that mysql-replication does not decode, and that hold no rows.
 _HARMLESS: Final = frozenset(
     {
@@ -75,7 +76,11 @@ class LogReader:
         )
 
     def read(self, stream: ChangeStream) -> None:
-        """Feed events until there are none for a moment, or a transaction ends after many."""
+        """Feed events until there are none for a moment, or there were many.
+
+        It may return inside a transaction, so that a large one is not held whole in memory.
+        """
+        size = 0
         for number in range(1, 1 << 30):
             each = self._reader.fetchone()
             if each is None:
@@ -86,7 +91,10 @@ class LogReader:
                 _check_harmless(each.packet.event_type, each.packet.flags)
                 continue
             ended = self._feed(stream, each)
-            if ended and (number >= _EVENTS_PER_READ or not self._has_more()):
+            size += each.packet.event_size
+            if number >= _EVENTS_PER_READ or size >= _BYTES_PER_READ:
+                return
+            if ended and not self._has_more():
                 return
 
     def _feed(self, stream: ChangeStream, each: Any) -> bool:
