@@ -150,3 +150,22 @@ def test_a_large_transaction_is_read_in_parts(reader: Any) -> None:
     stream.calls.clear()
     reader([insert(3 << 20)] * 5).read(stream)
     assert stream.calls == ["rows", "rows"]
+
+
+@pytest.mark.parametrize(
+    "text", ["SAVEPOINT `a`", "RELEASE SAVEPOINT a", "ROLLBACK TO `a`", "rollback work to a"]
+)
+def test_a_savepoint_does_not_end_the_transaction(reader: Any, text: str) -> None:
+    stream = Stream()
+    made = reader([query("BEGIN"), query(text), insert(), query(text), insert()], more=False)
+    made.read(stream)
+    assert stream.calls == ["rows", "rows"]
+    assert stream.in_transaction
+    made = reader([query("ROLLBACK"), query("ALTER TABLE t ADD a int")])
+    made.read(stream)
+    assert stream.calls[2:] == ["ROLLBACK", "ALTER TABLE t ADD a int"]
+
+
+def test_xa_is_refused(reader: Any) -> None:
+    with pytest.raises(IngestError, match="XA cannot be captured"):
+        reader([query("XA START X'31',X'',1")]).read(Stream())

@@ -1,5 +1,6 @@
 """Reads a binary log with mysql-replication."""
 
+import re
 from typing import Any, Final
 
 from headrace.ingest.cdc.mysql.change_stream import ChangeStream, RowChange
@@ -24,6 +25,11 @@ _HARMLESS: Final = frozenset(
 # TRANSACTION_PAYLOAD of MySQL, and the compressed and the partial events of MariaDB.
 _HARMFUL: Final = frozenset({0x28, *range(0xA5, 0xAD)})
 _IGNORABLE_FLAG: Final = 0x80
+# Statements inside a transaction, which do not end it.
+_INSIDE: Final = re.compile(
+    r"\s*(savepoint|release\s+savepoint|rollback\s+(work\s+)?to)\b", re.IGNORECASE
+)
+_XA: Final = re.compile(r"\s*xa\s", re.IGNORECASE)
 
 
 class LogReader:
@@ -115,8 +121,14 @@ class LogReader:
                 stream.begin(str(each.gtid))
                 return False
             case events.QueryEvent():
-                if each.query == "BEGIN":
+                if each.query == "BEGIN" or _INSIDE.match(each.query):
                     return False
+                if _XA.match(each.query):
+                    raise IngestError(
+                        "the binary log has an XA transaction, whose rows are written before its "
+                        "commit: XA cannot be captured. Read the tables again with another "
+                        "topic.prefix when no program uses it"
+                    )
                 if each.query == "COMMIT":
                     stream.end(log, each.timestamp)
                 else:
