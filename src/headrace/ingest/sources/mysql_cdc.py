@@ -185,7 +185,9 @@ class MysqlCdcSource(ReplayableSource):
         self._stream = LogReader(self._connector, self._server_id, self._position.log)
         self._batcher.drop_unfinished()
         transactions = self.settings.flag("provide.transaction.metadata")
-        writer = ChangeWriter(self._envelope, self._source, self._table_of, transactions)
+        writer = ChangeWriter(
+            self._envelope, self._source, self._table_of, transactions, self._captured.clear
+        )
         self._changes = ChangeStream(writer, self._batcher, self._position, self._tables)
         _log.info("stream_begun", source=self.name, file=self._position.log.file)
 

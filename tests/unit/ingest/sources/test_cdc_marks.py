@@ -66,11 +66,15 @@ def test_no_two_batches_of_a_postgres_table_without_a_key_have_the_same_marks(
     assert len(set(found)) == len(found) == 6
 
 
+def mysql_source() -> MysqlCdcSource:
+    texts = {"url": "mysql://127.0.0.1:1", "topic.prefix": "shop"}
+    return MysqlCdcSource("r1", Settings.from_texts(MysqlCdcSource.SETTINGS, texts))
+
+
 def test_no_two_batches_of_a_mysql_table_without_a_key_have_the_same_marks(
     monkeypatch: Any,
 ) -> None:
-    texts = {"url": "mysql://127.0.0.1:1", "topic.prefix": "shop"}
-    source = MysqlCdcSource("r1", Settings.from_texts(MysqlCdcSource.SETTINGS, texts))
+    source = mysql_source()
     found: list[Any] = []
     for _ in range(3):
         found += marks(read_mysql(source, monkeypatch)[:-1])

@@ -1,0 +1,45 @@
+"""The mysql_cdc source, without a server."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headrace.ingest.cdc.batcher import Batcher
+from headrace.ingest.cdc.mysql.column_type import MysqlColumn
+from headrace.ingest.cdc.mysql.connection import TableShape
+from headrace.ingest.cdc.mysql.position import LogPosition, Position
+from headrace.ingest.settings import Settings
+from headrace.ingest.sources import mysql_cdc
+from headrace.ingest.sources.mysql_cdc import MysqlCdcSource
+
+START = LogPosition("log.000001", 4)
+
+
+def make(**texts: str) -> Any:
+    texts = {"url": "mysql://127.0.0.1:1", "topic.prefix": "shop", **texts}
+    return MysqlCdcSource("r1", Settings.from_texts(MysqlCdcSource.SETTINGS, texts))
+
+
+def test_a_statement_makes_the_types_of_tables_be_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mysql_cdc, "LogReader", lambda *_: None)
+    source = make(**{"snapshot.mode": "no_data"})
+    column = MysqlColumn("id", "int", "int", nullable=False)
+    shapes = {"key": ()}
+
+    def shape(schema: str, name: str) -> TableShape:
+        return TableShape(schema, name, (column,), shapes["key"])
+
+    source._catalog = SimpleNamespace(shape=shape)
+    source._captured = {}
+    source._envelope = source._source = SimpleNamespace()
+    source._batcher = Batcher(10, source._to_marks)
+    source._position = Position(START)
+    source._begin()
+    assert list(source._table_of("shop", "t", ["id"]).table.key) == []
+    shapes["key"] = ("id",)
+    assert list(source._table_of("shop", "t", ["id"]).table.key) == []
+    source._changes.statement("shop", "ALTER TABLE t ADD PRIMARY KEY (id)", START, 0)
+    assert list(source._table_of("shop", "t", ["id"]).table.key) == [0]
