@@ -1,6 +1,6 @@
 """What change capture asks PostgreSQL's catalog, and the publication it makes."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.ingest.cdc.postgres.captured_table import TableFacts
 from headrace.ingest.cdc.postgres.column_type import PostgresType
@@ -26,6 +26,18 @@ _TABLES_SQL = """
     SELECT n.nspname, c.relname, c.oid, c.relreplident, c.relfilenode,
            EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+"""
+# Changes of partitions are sent as those of the table that they belong to.
+_VIA_ROOT: Final = " WITH (publish_via_partition_root = true)"
+_PARTITIONS_SQL = """
+    SELECT m.nspname, r.relname, t.schemaname, t.tablename
+    FROM pg_publication_tables t
+    JOIN pg_publication p ON p.pubname = t.pubname AND NOT p.pubviaroot
+    JOIN pg_namespace n ON n.nspname = t.schemaname
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename AND c.relispartition
+    JOIN pg_class r ON r.oid = pg_partition_root(c.oid)
+    JOIN pg_namespace m ON m.oid = r.relnamespace
+    WHERE t.pubname = %s ORDER BY 1, 2, 3, 4
 """
 
 
@@ -141,7 +153,8 @@ class Catalog:
             mode: `publication.autocreate.mode`: filtered, all_tables or disabled.
 
         Raises:
-            IngestError: it does not exist and must not be made, or no table matches.
+            IngestError: it does not exist and must not be made, no table matches, or it sends a
+                matching table's changes as those of partitions that do not match.
         """
         from psycopg import sql
 
@@ -157,8 +170,8 @@ class Catalog:
                 )
         elif mode == "all_tables":
             if exists is None:
-                statement = sql.SQL("CREATE PUBLICATION {} FOR ALL TABLES").format(identifier)
-                self._connection.execute(statement)
+                statement = sql.SQL("CREATE PUBLICATION {} FOR ALL TABLES" + _VIA_ROOT)
+                self._connection.execute(statement.format(identifier))
         elif exists is None or not exists[0]:
             missing = self._unpublished(name, tables)
             if exists is None and not missing:
@@ -167,9 +180,22 @@ class Catalog:
                 )
             if missing:
                 names = sql.SQL(", ").join(sql.Identifier(*each) for each in missing)
-                verb = "CREATE PUBLICATION {} FOR TABLE {}"
+                verb = "CREATE PUBLICATION {} FOR TABLE {}" + _VIA_ROOT
                 verb = verb if exists is None else "ALTER PUBLICATION {} ADD TABLE {}"
                 self._connection.execute(sql.SQL(verb).format(identifier, names))
+        self._check_partitions(name, tables)
+
+    def _check_partitions(self, publication: str, tables: TableFilter) -> None:
+        for schema, name, leaf_schema, leaf in self._connection.execute(
+            _PARTITIONS_SQL, [publication]
+        ).fetchall():
+            if tables.includes(schema, name) and not tables.includes(leaf_schema, leaf):
+                raise IngestError(
+                    f"publication {publication} sends the changes of {schema}.{name} as those of "
+                    f"its partitions, and table.include.list leaves out {leaf_schema}.{leaf}: "
+                    f"write ALTER PUBLICATION {publication} SET (publish_via_partition_root = "
+                    "true)"
+                )
 
     def _unpublished(self, publication: str, tables: TableFilter) -> list[tuple[str, str]]:
         rows = self._connection.execute(
