@@ -1,7 +1,7 @@
 """The postgres_cdc source: the changes of PostgreSQL's tables, in Debezium's envelope."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -135,7 +135,7 @@ class PostgresCdcSource(ReplayableSource):
         catalog = self._catalog = Catalog(self._control)
         database = catalog.check_server()
         mode = self.settings.text("publication.autocreate.mode")
-        catalog.ensure_publication(self._publication, mode, self._filter)
+        self._forget(catalog.ensure_publication(self._publication, mode, self._filter))
         self._source = SourceBlock(__version__, self._options.prefix, database)
         types = ColumnTypes(
             catalog.type,
@@ -156,6 +156,19 @@ class PostgresCdcSource(ReplayableSource):
             self._adopt(slot)
         self._warn_of_identities()
         self._heartbeat_at = self._status_at = time.monotonic()
+
+    def _forget(self, published: Iterable[str]) -> None:
+        """Read tables again that were captured and have come back into the publication: what
+        changed meanwhile was not sent."""
+        returned = [each for each in published if each in self._tables]
+        for each in returned:
+            _log.warning("table_returned", source=self.name, table=each)
+            self._tables[each] = TableProgress(again=True, rows=self._tables[each].rows)
+        if returned:
+            marks = {
+                self._names.table(each): format_progress(self._tables[each]) for each in returned
+            }
+            self._batcher.ready.append(EventBatch([], [], marks))
 
     def _check_slot(self, slot: Slot | None, position: Position) -> None:
         if slot is None:

@@ -42,3 +42,10 @@ def test_partitions_that_the_filter_leaves_out_are_an_error() -> None:
     connection: Any = Connection(pg_partition_root=leaves, puballtables=[(True,)])
     with pytest.raises(IngestError, match=r"leaves out public\.orders_2026: write ALTER PUB"):
         Catalog(connection).ensure_publication("p", "disabled", ORDERS)
+
+
+def test_tables_that_were_added_are_returned() -> None:
+    connection: Any = Connection(relkind=[("public", "orders")], puballtables=[(False,)])
+    assert Catalog(connection).ensure_publication("p", "filtered", ORDERS) == ["public.orders"]
+    connection = Connection(puballtables=[(False,)])
+    assert Catalog(connection).ensure_publication("p", "filtered", ORDERS) == []

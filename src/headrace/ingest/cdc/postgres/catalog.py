@@ -146,8 +146,8 @@ class Catalog:
         rows = self._connection.execute(_COLUMNS_SQL, [relation]).fetchall()
         return _facts(rows)
 
-    def ensure_publication(self, name: str, mode: str, tables: TableFilter) -> None:
-        """Create a publication, or add the tables that it lacks.
+    def ensure_publication(self, name: str, mode: str, tables: TableFilter) -> list[str]:
+        """Create a publication, or add the tables that it lacks. Return the names of these.
 
         Args:
             mode: `publication.autocreate.mode`: filtered, all_tables or disabled.
@@ -162,6 +162,7 @@ class Catalog:
             "SELECT puballtables FROM pg_publication WHERE pubname = %s", [name]
         ).fetchone()
         identifier = sql.Identifier(name)
+        missing: list[tuple[str, str]] = []
         if mode == "disabled":
             if exists is None:
                 raise IngestError(
@@ -184,6 +185,7 @@ class Catalog:
                 verb = verb if exists is None else "ALTER PUBLICATION {} ADD TABLE {}"
                 self._connection.execute(sql.SQL(verb).format(identifier, names))
         self._check_partitions(name, tables)
+        return [f"{schema}.{table}" for schema, table in missing]
 
     def _check_partitions(self, publication: str, tables: TableFilter) -> None:
         for schema, name, leaf_schema, leaf in self._connection.execute(
