@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 _COLUMNS_SQL = """
     SELECT a.attname, a.atttypid, a.atttypmod, a.attnotnull, t.typname,
-           array_position(i.indkey::smallint[], a.attnum)
+           array_position((i.indkey::smallint[])[0:i.indnkeyatts - 1], a.attnum)
     FROM pg_attribute a
+    JOIN pg_class c ON c.oid = a.attrelid
     JOIN pg_type t ON t.oid = a.atttypid
-    LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
+    LEFT JOIN pg_index i ON i.indrelid = a.attrelid
+        AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
     WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
     ORDER BY a.attnum
 """
