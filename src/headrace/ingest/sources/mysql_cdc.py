@@ -126,14 +126,22 @@ class MysqlCdcSource(ReplayableSource):
         self._envelope = Envelope(options)
         self._source = SourceBlock(__version__, connector, self._options.prefix)
         self._captured: dict[tuple[str, str], tuple[tuple[str, ...], CapturedTable | None]] = {}
-        if self._position is not None and (
-            self._position.log.file not in self._catalog.log_files()
-        ):
-            self._lost(self._position)
+        if self._position is not None:
+            self._check_log(self._position)
         self._heartbeat_at = time.monotonic()
 
-    def _lost(self, position: Position) -> None:
-        problem = f"the file {position.log.file} of the binary log is gone"
+    def _check_log(self, position: Position) -> None:
+        size = self._catalog.log_files().get(position.log.file)
+        if size is None:
+            self._lost(position, f"the file {position.log.file} of the binary log is gone")
+        elif position.log.offset > size:
+            self._lost(
+                position,
+                f"the file {position.log.file} of the binary log ends at {size}, before what was "
+                "read: the server was restored, or another one took over",
+            )
+
+    def _lost(self, position: Position, problem: str) -> None:
         if self.settings.text("log.loss") == "fail":
             raise IngestError(
                 f"{problem}: changes since {position.log.file}:{position.log.offset} are lost. Set "

@@ -177,6 +177,11 @@ class PostgresCdcSource(ReplayableSource):
             problem = f"the server has removed the log that slot {self._slot} needs"
         elif slot.lsn > position.lsn:
             problem = f"another program has moved slot {self._slot} to {format_lsn(slot.lsn)}"
+        elif (end := self._catalog.log_end()) < position.lsn:
+            problem = (
+                f"the server's log ends at {format_lsn(end)}, before what was read: it was "
+                "restored, or another server took over"
+            )
         else:
             return
         since = format_lsn(position.lsn)

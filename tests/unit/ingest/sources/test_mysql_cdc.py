@@ -9,6 +9,7 @@ from headrace.ingest.cdc.batcher import Batcher
 from headrace.ingest.cdc.mysql.column_type import MysqlColumn
 from headrace.ingest.cdc.mysql.connection import TableShape
 from headrace.ingest.cdc.mysql.position import LogPosition, Position
+from headrace.ingest.error import IngestError
 from headrace.ingest.settings import Settings
 from headrace.ingest.sources import mysql_cdc
 from headrace.ingest.sources.mysql_cdc import MysqlCdcSource
@@ -43,3 +44,13 @@ def test_a_statement_makes_the_types_of_tables_be_asked_again(
     assert list(source._table_of("shop", "t", ["id"]).table.key) == []
     source._changes.statement("shop", "ALTER TABLE t ADD PRIMARY KEY (id)", START, 0)
     assert list(source._table_of("shop", "t", ["id"]).table.key) == [0]
+
+
+def test_a_position_after_the_end_of_the_log_is_an_error() -> None:
+    source = make()
+    source._catalog = SimpleNamespace(log_files=lambda: {"log.000001": 100})
+    source._check_log(Position(LogPosition("log.000001", 100)))
+    with pytest.raises(IngestError, match="ends at 100, before what was read"):
+        source._check_log(Position(LogPosition("log.000001", 101)))
+    with pytest.raises(IngestError, match="is gone"):
+        source._check_log(Position(LogPosition("log.000002", 4)))

@@ -127,9 +127,9 @@ class MysqlCatalog:
         ((version,),) = self._rows("SELECT VERSION()")
         return "mariadb" if "mariadb" in str(version).lower() else "mysql"
 
-    def log_files(self) -> list[str]:
-        """Return the files of the binary log that are still there."""
-        return [str(row[0]) for row in self._rows("SHOW BINARY LOGS")]
+    def log_files(self) -> dict[str, int]:
+        """Return the files of the binary log that are still there, with their sizes."""
+        return {str(row[0]): int(row[1]) for row in self._rows("SHOW BINARY LOGS")}
 
     def log_end(self) -> LogPosition:
         """Return the end of the binary log."""

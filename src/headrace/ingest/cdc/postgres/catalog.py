@@ -116,6 +116,14 @@ class Catalog:
             str(fields["database"]),
         )
 
+    def log_end(self) -> int:
+        """Return the position up to which the server has written its log."""
+        (lsn,) = self._row(
+            "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() "
+            "ELSE pg_current_wal_lsn() END)::text"
+        )
+        return parse_lsn(lsn)
+
     def drop_slot(self, name: str) -> None:
         self._connection.execute("SELECT pg_drop_replication_slot(%s)", [name])
 
