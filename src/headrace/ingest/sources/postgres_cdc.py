@@ -151,7 +151,7 @@ class PostgresCdcSource(ReplayableSource):
                 "set slot.name to another name"
             )
         if self._position is not None:
-            self._check_slot(slot, self._position)
+            slot = self._check_slot(slot, self._position)
         if self._position is None:
             self._adopt(slot)
         self._warn_of_identities()
@@ -170,7 +170,8 @@ class PostgresCdcSource(ReplayableSource):
             }
             self._batcher.ready.append(EventBatch([], [], marks))
 
-    def _check_slot(self, slot: Slot | None, position: Position) -> None:
+    def _check_slot(self, slot: Slot | None, position: Position) -> Slot | None:
+        """Return the slot; None where it was lost, and dropped to read the tables again."""
         if slot is None:
             problem = f"slot {self._slot} is gone"
         elif slot.lost:
@@ -183,7 +184,7 @@ class PostgresCdcSource(ReplayableSource):
                 "restored, or another server took over"
             )
         else:
-            return
+            return slot
         since = format_lsn(position.lsn)
         if self.settings.text("slot.loss") == "fail":
             raise IngestError(
@@ -194,6 +195,7 @@ class PostgresCdcSource(ReplayableSource):
         if slot is not None:
             self._catalog.drop_slot(self._slot)
         self._position, self._claimed = None, False
+        return None
 
     def _adopt(self, slot: Slot | None) -> None:
         """Begin without a position: with a slot that is there, or with a claim for a new one."""
@@ -414,7 +416,8 @@ class PostgresCdcSource(ReplayableSource):
         if now - self._heartbeat_at < self._heartbeat_seconds:
             return False
         self._heartbeat_at = now
-        if wal_end > self._changes.position.lsn and not self._changes.in_transaction:
+        inside = self._changes.in_transaction or self._changes.position.transaction != 0
+        if wal_end > self._changes.position.lsn and not inside:
             self._changes.position = Position(wal_end)
             self._batcher.end(self._changes.position)
         return True
@@ -459,6 +462,7 @@ class PostgresCdcSource(ReplayableSource):
                 with suppress(self._connector.errors, OSError):
                     each.close()
         self._stream = self._reader = self._control = self._rows = None
+        self._horizon = 0  # it may be that of another server now
 
 
 def _reason(error: Exception) -> str:

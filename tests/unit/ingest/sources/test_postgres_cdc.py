@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from headrace.ingest.cdc.batcher import Batcher
-from headrace.ingest.cdc.postgres.catalog import Slot
+from headrace.ingest.cdc.postgres.captured_table import TableFacts
+from headrace.ingest.cdc.postgres.catalog import PublishedTable, Slot
 from headrace.ingest.cdc.postgres.position import (
     Position,
     SnapshotPart,
     TableProgress,
     parse_progress,
 )
+from headrace.ingest.cdc.postgres.snapshot_reader import _cursor
 from headrace.ingest.error import IngestError
 from headrace.ingest.settings import Settings
 from headrace.ingest.sources.postgres_cdc import PostgresCdcSource
@@ -43,3 +45,40 @@ def test_a_position_after_the_end_of_the_log_is_an_error() -> None:
     source._check_slot(slot, Position(0x100))
     with pytest.raises(IngestError, match="log ends at 0/100, before what was read"):
         source._check_slot(slot, Position(0x101))
+
+
+def test_a_lost_slot_is_dropped_and_another_is_claimed() -> None:
+    source = make(**{"slot.loss": "snapshot"})
+    dropped: list[str] = []
+    source._catalog = SimpleNamespace(drop_slot=dropped.append)
+    source._position, source._claimed = Position(1), False
+    lost = source._check_slot(Slot(0, False, True, "pgoutput", "shop"), source._position)
+    assert (lost, dropped) == (None, ["headrace"])
+    source._adopt(lost)
+    assert source._claimed
+
+
+def test_a_heartbeat_does_not_move_the_position_inside_a_transaction() -> None:
+    source = make()
+    source._heartbeat_at = -1e9
+    inside = Position(5, transaction=9, at=7)
+    source._changes = SimpleNamespace(position=inside, in_transaction=False)
+    assert source._heartbeat(100)
+    assert source._changes.position == inside
+    source._heartbeat_at = -1e9
+    source._changes.position = Position(5)
+    assert source._heartbeat(100)
+    assert source._changes.position == Position(100)
+
+
+def test_a_connection_that_broke_is_followed_by_another_horizon() -> None:
+    source = make()
+    source._horizon = 77
+    source._close()
+    assert source._horizon == 0
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("r", 'FROM ONLY "s"."t"'), ("p", 'FROM "s"."t"')])
+def test_a_snapshot_leaves_rows_to_the_tables_that_inherit(kind: str, expected: str) -> None:
+    table = PublishedTable("s", "t", 1, "d", False, 0, (), TableFacts(), None, kind)
+    assert _cursor(table, False, None).as_string(None).endswith(expected)

@@ -26,7 +26,8 @@ _COLUMNS_SQL = """
 """
 _TABLES_SQL = """
     SELECT n.nspname, c.relname, c.oid, c.relreplident, c.relfilenode,
-           EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
+           EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
+           c.relkind
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 """
 # Changes of partitions are sent as those of the table that they belong to.
@@ -60,6 +61,7 @@ class PublishedTable(NamedTuple):
         columns: the published ones.
         rows: the condition of published rows; None for all.
         file: changes when the table is truncated.
+        kind: `relkind`: r, or p for one with partitions.
     """
 
     schema: str
@@ -71,6 +73,7 @@ class PublishedTable(NamedTuple):
     columns: tuple[RelationColumn, ...]
     facts: TableFacts
     rows: str | None
+    kind: str = "r"
 
     @property
     def identifier(self) -> str:
@@ -240,7 +243,7 @@ class Catalog:
         ).fetchone()
         if row is None:
             return None
-        schema, name, identity, replica_identity, file, has_key = row
+        schema, name, identity, replica_identity, file, has_key, kind = row
         columns = self._connection.execute(_COLUMNS_SQL, [identity]).fetchall()
         published = fields.get("attnames")
         return PublishedTable(
@@ -257,6 +260,7 @@ class Catalog:
             ),
             _facts(columns),
             fields.get("rowfilter"),
+            kind,
         )
 
     def _row(self, query: str) -> Any:
