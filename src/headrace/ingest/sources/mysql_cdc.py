@@ -75,12 +75,19 @@ class MysqlCdcSource(ReplayableSource):
         url = settings.text("url").removeprefix("jdbc:")
         if not url.startswith(("mysql://", "mariadb://")):
             raise settings.wrong("url", "url must be mysql://host:port")
-        self._connector = MysqlConnector(
-            url,
-            settings.optional("username"),
-            settings.optional("password"),
-            settings.optional("ssl.ca"),
-        )
+        try:
+            self._connector = MysqlConnector(
+                url,
+                settings.optional("username"),
+                settings.optional("password"),
+                settings.optional("ssl.ca"),
+            )
+        except ValueError:  # its message holds parts of the URL, which may have a password
+            raise settings.wrong(
+                "url",
+                "url is not one: write mysql://host:port, and user and password in username and "
+                "password",
+            ) from None
         wanted = settings.optional("server.id")
         self._server_id = int(wanted) if wanted else random.randrange(1 << 20, 1 << 31)
         self._filter = TableFilter(settings, "database")

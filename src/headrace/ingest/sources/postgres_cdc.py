@@ -43,6 +43,7 @@ from headrace.ingest.source import ReplayableSource
 _log = structlog.get_logger(__name__)
 _READ_SECONDS = 0.2
 _STATUS_SECONDS = 1.0
+_WAIT_SECONDS = 60.0
 
 
 class PostgresCdcSource(ReplayableSource):
@@ -87,7 +88,14 @@ class PostgresCdcSource(ReplayableSource):
         if not url.startswith(("postgresql://", "postgres://")):
             raise settings.wrong("url", "url must be postgresql://host:port/database")
         login = {"user": settings.optional("username"), "password": settings.optional("password")}
-        self._connector = PostgresConnector(url, {**settings.below("libpq"), **login})
+        try:
+            self._connector = PostgresConnector(url, {**settings.below("libpq"), **login})
+        except ValueError:
+            raise settings.wrong(
+                "url",
+                "url is not one that libpq reads: write postgresql://host:port/database, and "
+                "user and password in username and password",
+            ) from None
         self._slot = settings.text("slot.name")
         self._publication = settings.text("publication.name")
         self._filter = TableFilter(settings)
@@ -105,6 +113,7 @@ class PostgresCdcSource(ReplayableSource):
         self._position: Position | None = None
         # Transactions below this id must have ended before tables are read without a new slot.
         self._horizon = 0
+        self._waiting_since = 0.0
 
     # -- starting ------------------------------------------------------------------------------
 
@@ -288,7 +297,9 @@ class PostgresCdcSource(ReplayableSource):
                 # A transaction of before may be in the log before the slot, or before its table
                 # was published, and not yet be visible: wait for its end.
                 reader.close()
+                self._warn_of_wait(snapshot.xmin)
                 return False
+            self._waiting_since = 0.0
             self._reader = reader
             self._rows = self._snapshot(reader, SnapshotPart(None, snapshot, limit))
             return True
@@ -304,6 +315,21 @@ class PostgresCdcSource(ReplayableSource):
         self._changes = ChangeStream(writer, self._batcher, self._position, Handover(self._tables))
         _log.info("stream_begun", source=self.name, lsn=format_lsn(self._position.lsn))
         return True
+
+    def _warn_of_wait(self, oldest: int) -> None:
+        """Warn every minute of a transaction whose end a table's first reading waits for."""
+        now = time.monotonic()
+        self._waiting_since = self._waiting_since or now
+        if now - self._waiting_since < _WAIT_SECONDS:
+            return
+        self._waiting_since = now
+        _log.warning(
+            "snapshot_waits",
+            source=self.name,
+            transaction=oldest,
+            reason="a new table is read, and all changes are, when this transaction has ended: see "
+            "pg_stat_activity and pg_prepared_xacts",
+        )
 
     # -- snapshot ------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from headrace.ingest.cdc.mysql.column_type import MysqlColumn
 from headrace.ingest.cdc.mysql.connection import TableShape
 from headrace.ingest.cdc.mysql.position import LogPosition, Position
 from headrace.ingest.error import IngestError
-from headrace.ingest.settings import Settings
+from headrace.ingest.settings import SettingError, Settings
 from headrace.ingest.sources import mysql_cdc
 from headrace.ingest.sources.mysql_cdc import MysqlCdcSource
 
@@ -54,3 +54,9 @@ def test_a_position_after_the_end_of_the_log_is_an_error() -> None:
         source._check_log(Position(LogPosition("log.000001", 101)))
     with pytest.raises(IngestError, match="is gone"):
         source._check_log(Position(LogPosition("log.000002", 4)))
+
+
+def test_an_invalid_url_is_not_in_the_message() -> None:
+    with pytest.raises(SettingError) as raised:
+        make(url="mysql://me:hidden/word@db:3306")
+    assert "hidden" not in str(raised.value)

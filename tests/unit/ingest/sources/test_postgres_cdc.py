@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
 
 from headrace.ingest.cdc.batcher import Batcher
 from headrace.ingest.cdc.postgres.captured_table import TableFacts
@@ -16,7 +17,8 @@ from headrace.ingest.cdc.postgres.position import (
 )
 from headrace.ingest.cdc.postgres.snapshot_reader import _cursor
 from headrace.ingest.error import IngestError
-from headrace.ingest.settings import Settings
+from headrace.ingest.settings import SettingError, Settings
+from headrace.ingest.sources import postgres_cdc
 from headrace.ingest.sources.postgres_cdc import PostgresCdcSource
 
 
@@ -82,3 +84,21 @@ def test_a_connection_that_broke_is_followed_by_another_horizon() -> None:
 def test_a_snapshot_leaves_rows_to_the_tables_that_inherit(kind: str, expected: str) -> None:
     table = PublishedTable("s", "t", 1, "d", False, 0, (), TableFacts(), None, kind)
     assert _cursor(table, False, None).as_string(None).endswith(expected)
+
+
+def test_an_invalid_url_is_not_in_the_message() -> None:
+    with pytest.raises(SettingError) as raised:
+        make(url="postgresql://me:%zzhidden@db:5432/shop")
+    assert "hidden" not in str(raised.value)
+    assert raised.value.__cause__ is None
+
+
+def test_a_long_wait_for_a_transaction_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(postgres_cdc.time, "monotonic", lambda: now[0])
+    source = make()
+    with structlog.testing.capture_logs() as logs:
+        for seconds in (0, 59, 1, 30, 30):
+            now[0] += seconds
+            source._warn_of_wait(77)
+    assert [(each["event"], each["transaction"]) for each in logs] == [("snapshot_waits", 77)] * 2

@@ -29,6 +29,7 @@ class PostgresConnector:
 
     Raises:
         ConfigError: psycopg is missing.
+        ValueError: libpq cannot read the URL. The message does not hold it: it may have a password.
     """
 
     def __init__(self, url: str, options: Mapping[str, str | None]) -> None:
@@ -38,6 +39,10 @@ class PostgresConnector:
             raise ConfigError(
                 "the source postgres_cdc needs psycopg: pip install 'headrace[postgres]'"
             ) from error
+        try:
+            psycopg.conninfo.conninfo_to_dict(url)
+        except psycopg.Error:
+            raise ValueError("libpq cannot read the URL") from None
         self._connect = psycopg.connect
         self.errors: type[Exception] = psycopg.Error
         self._url = url
