@@ -1,6 +1,6 @@
 """Reading the events of a binary log, without a server."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,7 +40,7 @@ class Stream:
         self.calls.append(query)
 
 
-def make(kind: type, **fields: Any) -> Any:
+def make(kind: Any, **fields: Any) -> Any:
     """Return an event of the library without bytes."""
     made = kind.__new__(kind)
     packet = {"event_type": 0, "flags": 0, "log_pos": 9, "server_id": 1, "event_size": 100}
@@ -69,6 +69,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     class Log:
         log_file, log_pos = START
+        events: Iterator[Any]
 
         def __init__(self, **settings: Any) -> None:
             self.settings = settings

@@ -28,7 +28,7 @@ def test_a_statement_makes_the_types_of_tables_be_asked_again(
     monkeypatch.setattr(mysql_cdc, "LogReader", lambda *_: None)
     source = make(**{"snapshot.mode": "no_data"})
     column = MysqlColumn("id", "int", "int", nullable=False)
-    shapes = {"key": ()}
+    shapes: dict[str, tuple[str, ...]] = {"key": ()}
 
     def shape(schema: str, name: str) -> TableShape:
         return TableShape(schema, name, (column,), shapes["key"])

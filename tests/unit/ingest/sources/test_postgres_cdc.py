@@ -1,5 +1,6 @@
 """The postgres_cdc source, without a server."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,6 @@ from headrace.ingest.cdc.postgres.position import (
 from headrace.ingest.cdc.postgres.snapshot_reader import _cursor
 from headrace.ingest.error import IngestError
 from headrace.ingest.settings import SettingError, Settings
-from headrace.ingest.sources import postgres_cdc
 from headrace.ingest.sources.postgres_cdc import PostgresCdcSource
 
 
@@ -95,7 +95,7 @@ def test_an_invalid_url_is_not_in_the_message() -> None:
 
 def test_a_long_wait_for_a_transaction_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr(postgres_cdc.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     source = make()
     with structlog.testing.capture_logs() as logs:
         for seconds in (0, 59, 1, 30, 30):
