@@ -448,3 +448,27 @@ def test_the_example_rebuilds_the_table(capture: Capture, tmp_path: Path) -> Non
             (1, '{"id": 1, "name": "Ada"}')
         ]
     database.close()
+
+
+def test_partitions_and_keys_of_an_index_are_captured(capture: Capture) -> None:
+    capture.run("CREATE TABLE parted (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)")
+    capture.run("CREATE TABLE parted_low PARTITION OF parted FOR VALUES FROM (0) TO (100)")
+    capture.run("CREATE TABLE coded (id int PRIMARY KEY, code text NOT NULL)")
+    capture.run("CREATE UNIQUE INDEX coded_code ON coded (code)")
+    capture.run("ALTER TABLE coded REPLICA IDENTITY USING INDEX coded_code")
+    capture.run("INSERT INTO parted VALUES (1, 'a')")
+    capture.run("INSERT INTO coded VALUES (1, 'a')")
+    names = rf"{capture.name}\\.parted, {capture.name}\\.coded"
+    with running(capture.configuration(table_include_list=names)):
+        capture.wait_for_count("parted", 1)
+        capture.wait_for_count("coded", 1)
+        capture.run("UPDATE parted SET name = 'b'")
+        capture.run("DELETE FROM coded")
+        parted = capture.wait_for_count("parted", 2)
+        coded = capture.wait_for_count("coded", 3)
+    assert [(each.key, each.op) for each in parted] == [({"id": 1}, "r"), ({"id": 1}, "u")]
+    assert [(each.key, each.op) for each in coded] == [
+        ({"code": "a"}, "r"),
+        ({"code": "a"}, "d"),
+        ({"code": "a"}, ""),
+    ]

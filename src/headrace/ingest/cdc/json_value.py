@@ -3,6 +3,7 @@
 import base64
 from decimal import Decimal
 from json.encoder import encode_basestring
+from math import isinf
 from typing import Any, Final
 
 from headrace.ingest.cdc.table import ColumnType
@@ -44,7 +45,8 @@ def unscaled(value: Decimal, scale: int) -> bytes:
     """
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
-    number = int("".join(map(str, digits)) or "0")
+    # From a text, Python converts no more than 4300 digits; PostgreSQL has up to 147455.
+    number = int(Decimal((0, digits, 0)))
     shift = scale + exponent
     number = number * int(10**shift) if shift >= 0 else number // int(10**-shift)
     number = -number if sign else number
@@ -98,4 +100,7 @@ def float_json(text: str) -> str:
     """
     if text[-1] in "yN":  # Infinity, -Infinity, NaN
         return f'"{text}"'
-    return repr(float(text))
+    number = float(text)
+    if isinf(number):  # a decimal beyond the range of a double
+        return '"Infinity"' if number > 0 else '"-Infinity"'
+    return repr(number)

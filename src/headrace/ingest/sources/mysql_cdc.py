@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -74,12 +75,19 @@ class MysqlCdcSource(ReplayableSource):
         url = settings.text("url").removeprefix("jdbc:")
         if not url.startswith(("mysql://", "mariadb://")):
             raise settings.wrong("url", "url must be mysql://host:port")
-        self._connector = MysqlConnector(
-            url,
-            settings.optional("username"),
-            settings.optional("password"),
-            settings.optional("ssl.ca"),
-        )
+        try:
+            self._connector = MysqlConnector(
+                url,
+                settings.optional("username"),
+                settings.optional("password"),
+                settings.optional("ssl.ca"),
+            )
+        except ValueError:  # its message holds parts of the URL, which may have a password
+            raise settings.wrong(
+                "url",
+                "url is not one: write mysql://host:port, and user and password in username and "
+                "password",
+            ) from None
         wanted = settings.optional("server.id")
         self._server_id = int(wanted) if wanted else random.randrange(1 << 20, 1 << 31)
         self._filter = TableFilter(settings, "database")
@@ -125,14 +133,22 @@ class MysqlCdcSource(ReplayableSource):
         self._envelope = Envelope(options)
         self._source = SourceBlock(__version__, connector, self._options.prefix)
         self._captured: dict[tuple[str, str], tuple[tuple[str, ...], CapturedTable | None]] = {}
-        if self._position is not None and (
-            self._position.log.file not in self._catalog.log_files()
-        ):
-            self._lost(self._position)
+        if self._position is not None:
+            self._check_log(self._position)
         self._heartbeat_at = time.monotonic()
 
-    def _lost(self, position: Position) -> None:
-        problem = f"the file {position.log.file} of the binary log is gone"
+    def _check_log(self, position: Position) -> None:
+        size = self._catalog.log_files().get(position.log.file)
+        if size is None:
+            self._lost(position, f"the file {position.log.file} of the binary log is gone")
+        elif position.log.offset > size:
+            self._lost(
+                position,
+                f"the file {position.log.file} of the binary log ends at {size}, before what was "
+                "read: the server was restored, or another one took over",
+            )
+
+    def _lost(self, position: Position, problem: str) -> None:
         if self.settings.text("log.loss") == "fail":
             raise IngestError(
                 f"{problem}: changes since {position.log.file}:{position.log.offset} are lost. Set "
@@ -184,7 +200,9 @@ class MysqlCdcSource(ReplayableSource):
         self._stream = LogReader(self._connector, self._server_id, self._position.log)
         self._batcher.drop_unfinished()
         transactions = self.settings.flag("provide.transaction.metadata")
-        writer = ChangeWriter(self._envelope, self._source, self._table_of, transactions)
+        writer = ChangeWriter(
+            self._envelope, self._source, self._table_of, transactions, self._captured.clear
+        )
         self._changes = ChangeStream(writer, self._batcher, self._position, self._tables)
         _log.info("stream_begun", source=self.name, file=self._position.log.file)
 
@@ -219,6 +237,7 @@ class MysqlCdcSource(ReplayableSource):
             parts = progress.parts
             for rows in reader.read(shape, after, self._size):
                 progress.parts = [*parts, SnapshotPart(rows.last_key, reader.log)]
+                progress.rows += len(rows.rows)
                 events = [self._row_event(captured.table, row, reader) for row in rows.rows]
                 yield self._marked(shape, progress, events)
             progress.parts = [*parts, SnapshotPart(None, reader.log)]
@@ -231,7 +250,7 @@ class MysqlCdcSource(ReplayableSource):
         fresh = TableProgress(key=shape.key, created=shape.created)
         if old is None:
             return fresh
-        fresh.again = old.again
+        fresh.again, fresh.rows = old.again, old.rows
         same = (old.key, old.created) == (shape.key, shape.created)
         if old.parts and (old.parts[-1].upto is None or not same):
             fresh.again = True
@@ -249,9 +268,7 @@ class MysqlCdcSource(ReplayableSource):
     def _marked(
         self, shape: TableShape, progress: TableProgress, events: list[Event]
     ) -> EventBatch:
-        self._tables[shape.identifier] = TableProgress(
-            progress.parts, progress.done, progress.again, progress.key, progress.created
-        )
+        self._tables[shape.identifier] = replace(progress)
         batch = EventBatch.of(events)
         batch.marks = {
             self._names.table(shape.identifier): progress_mark(self._tables[shape.identifier])

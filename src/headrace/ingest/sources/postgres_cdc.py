@@ -1,8 +1,9 @@
 """The postgres_cdc source: the changes of PostgreSQL's tables, in Debezium's envelope."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -42,6 +43,7 @@ from headrace.ingest.source import ReplayableSource
 _log = structlog.get_logger(__name__)
 _READ_SECONDS = 0.2
 _STATUS_SECONDS = 1.0
+_WAIT_SECONDS = 60.0
 
 
 class PostgresCdcSource(ReplayableSource):
@@ -86,7 +88,14 @@ class PostgresCdcSource(ReplayableSource):
         if not url.startswith(("postgresql://", "postgres://")):
             raise settings.wrong("url", "url must be postgresql://host:port/database")
         login = {"user": settings.optional("username"), "password": settings.optional("password")}
-        self._connector = PostgresConnector(url, {**settings.below("libpq"), **login})
+        try:
+            self._connector = PostgresConnector(url, {**settings.below("libpq"), **login})
+        except ValueError:
+            raise settings.wrong(
+                "url",
+                "url is not one that libpq reads: write postgresql://host:port/database, and "
+                "user and password in username and password",
+            ) from None
         self._slot = settings.text("slot.name")
         self._publication = settings.text("publication.name")
         self._filter = TableFilter(settings)
@@ -104,6 +113,7 @@ class PostgresCdcSource(ReplayableSource):
         self._position: Position | None = None
         # Transactions below this id must have ended before tables are read without a new slot.
         self._horizon = 0
+        self._waiting_since = 0.0
 
     # -- starting ------------------------------------------------------------------------------
 
@@ -134,7 +144,7 @@ class PostgresCdcSource(ReplayableSource):
         catalog = self._catalog = Catalog(self._control)
         database = catalog.check_server()
         mode = self.settings.text("publication.autocreate.mode")
-        catalog.ensure_publication(self._publication, mode, self._filter)
+        self._forget(catalog.ensure_publication(self._publication, mode, self._filter))
         self._source = SourceBlock(__version__, self._options.prefix, database)
         types = ColumnTypes(
             catalog.type,
@@ -150,21 +160,40 @@ class PostgresCdcSource(ReplayableSource):
                 "set slot.name to another name"
             )
         if self._position is not None:
-            self._check_slot(slot, self._position)
+            slot = self._check_slot(slot, self._position)
         if self._position is None:
             self._adopt(slot)
         self._warn_of_identities()
         self._heartbeat_at = self._status_at = time.monotonic()
 
-    def _check_slot(self, slot: Slot | None, position: Position) -> None:
+    def _forget(self, published: Iterable[str]) -> None:
+        """Read tables again that were captured and have come back into the publication: what
+        changed meanwhile was not sent."""
+        returned = [each for each in published if each in self._tables]
+        for each in returned:
+            _log.warning("table_returned", source=self.name, table=each)
+            self._tables[each] = TableProgress(again=True, rows=self._tables[each].rows)
+        if returned:
+            marks = {
+                self._names.table(each): format_progress(self._tables[each]) for each in returned
+            }
+            self._batcher.ready.append(EventBatch([], [], marks))
+
+    def _check_slot(self, slot: Slot | None, position: Position) -> Slot | None:
+        """Return the slot; None where it was lost, and dropped to read the tables again."""
         if slot is None:
             problem = f"slot {self._slot} is gone"
         elif slot.lost:
             problem = f"the server has removed the log that slot {self._slot} needs"
         elif slot.lsn > position.lsn:
             problem = f"another program has moved slot {self._slot} to {format_lsn(slot.lsn)}"
+        elif (end := self._catalog.log_end()) < position.lsn:
+            problem = (
+                f"the server's log ends at {format_lsn(end)}, before what was read: it was "
+                "restored, or another server took over"
+            )
         else:
-            return
+            return slot
         since = format_lsn(position.lsn)
         if self.settings.text("slot.loss") == "fail":
             raise IngestError(
@@ -175,6 +204,7 @@ class PostgresCdcSource(ReplayableSource):
         if slot is not None:
             self._catalog.drop_slot(self._slot)
         self._position, self._claimed = None, False
+        return None
 
     def _adopt(self, slot: Slot | None) -> None:
         """Begin without a position: with a slot that is there, or with a claim for a new one."""
@@ -267,7 +297,9 @@ class PostgresCdcSource(ReplayableSource):
                 # A transaction of before may be in the log before the slot, or before its table
                 # was published, and not yet be visible: wait for its end.
                 reader.close()
+                self._warn_of_wait(snapshot.xmin)
                 return False
+            self._waiting_since = 0.0
             self._reader = reader
             self._rows = self._snapshot(reader, SnapshotPart(None, snapshot, limit))
             return True
@@ -283,6 +315,21 @@ class PostgresCdcSource(ReplayableSource):
         self._changes = ChangeStream(writer, self._batcher, self._position, Handover(self._tables))
         _log.info("stream_begun", source=self.name, lsn=format_lsn(self._position.lsn))
         return True
+
+    def _warn_of_wait(self, oldest: int) -> None:
+        """Warn every minute of a transaction whose end a table's first reading waits for."""
+        now = time.monotonic()
+        self._waiting_since = self._waiting_since or now
+        if now - self._waiting_since < _WAIT_SECONDS:
+            return
+        self._waiting_since = now
+        _log.warning(
+            "snapshot_waits",
+            source=self.name,
+            transaction=oldest,
+            reason="a new table is read, and all changes are, when this transaction has ended: see "
+            "pg_stat_activity and pg_prepared_xacts",
+        )
 
     # -- snapshot ------------------------------------------------------------------------------
 
@@ -326,6 +373,7 @@ class PostgresCdcSource(ReplayableSource):
                     progress.parts = [*parts, shown._replace(upto=rows.last_key)]
                 elif not progress.parts:
                     progress.parts = [shown]
+                progress.rows += len(rows.rows)
                 bodies = [self._row_event(captured, row) for row in rows.rows]
                 yield self._marked(table, progress, bodies)
             progress.parts = [*parts, shown._replace(upto=None)]
@@ -338,7 +386,7 @@ class PostgresCdcSource(ReplayableSource):
         fresh = TableProgress(key=table.facts.key, file=table.file)
         if old is None:
             return fresh
-        fresh.again = old.again
+        fresh.again, fresh.rows = old.again, old.rows
         if not old.parts:
             return fresh
         if old.parts[-1].upto is None or (old.key, old.file) != (fresh.key, fresh.file):
@@ -365,9 +413,7 @@ class PostgresCdcSource(ReplayableSource):
     def _marked(
         self, table: PublishedTable, progress: TableProgress, events: list[Event]
     ) -> EventBatch:
-        self._tables[table.identifier] = TableProgress(
-            progress.parts, progress.done, progress.again, progress.key, progress.file
-        )
+        self._tables[table.identifier] = replace(progress)
         batch = EventBatch.of(events)
         batch.marks = {
             self._names.table(table.identifier): format_progress(self._tables[table.identifier])
@@ -396,7 +442,8 @@ class PostgresCdcSource(ReplayableSource):
         if now - self._heartbeat_at < self._heartbeat_seconds:
             return False
         self._heartbeat_at = now
-        if wal_end > self._changes.position.lsn and not self._changes.in_transaction:
+        inside = self._changes.in_transaction or self._changes.position.transaction != 0
+        if wal_end > self._changes.position.lsn and not inside:
             self._changes.position = Position(wal_end)
             self._batcher.end(self._changes.position)
         return True
@@ -441,6 +488,7 @@ class PostgresCdcSource(ReplayableSource):
                 with suppress(self._connector.errors, OSError):
                     each.close()
         self._stream = self._reader = self._control = self._rows = None
+        self._horizon = 0  # it may be that of another server now
 
 
 def _reason(error: Exception) -> str:

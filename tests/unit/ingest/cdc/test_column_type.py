@@ -1,5 +1,8 @@
 """PostgreSQL's types as JSON."""
 
+import base64
+import json
+
 import pytest
 
 from headrace.ingest.cdc.postgres.array_text import parse_array
@@ -55,6 +58,18 @@ def test_values_are_written_as_debezium_writes_them(
 ) -> None:
     types = ColumnTypes(TYPES.__getitem__)
     assert types.find(type_id, modifier).to_json(text.encode()) == expected
+
+
+def test_numbers_of_many_digits_are_written() -> None:
+    text = "-1" + "0" * 131_071 + "." + "5" * 16_383
+    precise = ColumnTypes(TYPES.__getitem__).find(8, -1)
+    written = json.loads(precise.to_json(text.encode()))
+    number = int.from_bytes(base64.b64decode(written["value"]), "big", signed=True)
+    assert written["scale"] == 16_383
+    assert number == -(10**147_454 + 5 * (10**16_383 - 1) // 9)
+    double = ColumnTypes(TYPES.__getitem__, decimal_mode="double").find(8, -1)
+    assert double.to_json(text.encode()) == '"-Infinity"'
+    assert double.to_json(b"1" + b"0" * 309) == '"Infinity"'
 
 
 def test_a_value_that_was_not_sent_has_a_placeholder_of_its_type() -> None:

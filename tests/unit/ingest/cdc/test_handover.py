@@ -47,6 +47,11 @@ def test_rows_up_to_the_key_need_every_change_and_later_ones_only_unseen() -> No
     assert not handover.holds_truncate("t", 101, 500)
 
 
+def test_a_key_that_is_another_since_needs_every_change() -> None:
+    parts = [SnapshotPart(("9",), None), SnapshotPart(None, LATER, 1000)]
+    assert not Handover({"t": TableProgress(parts)}).holds("t", ("10",), [], 101, 500)
+
+
 def test_a_table_that_was_read_again_gets_every_change() -> None:
     parts = [SnapshotPart(None, LATER, 1000)]
     assert not Handover({"t": TableProgress(parts, again=True)}).concerns("t")

@@ -50,12 +50,14 @@ class ChangeWriter(NamedTuple):
     Attributes:
         tables: returns the table of these columns, or None for one that is not captured.
         transactions: whether events carry transaction metadata.
+        forget: forgets the tables, because a statement may have changed their types or keys.
     """
 
     envelope: Envelope
     source: SourceBlock
     tables: Callable[[str, str, Sequence[str]], CapturedTable | None]
     transactions: bool = False
+    forget: Callable[[], None] = lambda: None
 
 
 class ChangeStream:
@@ -110,6 +112,7 @@ class ChangeStream:
 
     def statement(self, schema: str, query: str, log: LogPosition, seconds: int) -> None:
         """Take a statement that is not BEGIN or COMMIT: TRUNCATE has an event."""
+        self._writer.forget()
         found = _TRUNCATE.match(query)
         if found is not None and self.position.rows == 0:
             first, second = found[2], found[4]

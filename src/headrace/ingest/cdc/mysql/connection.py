@@ -16,6 +16,13 @@ _REQUIRED: Final = {
     "binlog_row_image": "FULL",
     "binlog_row_metadata": "FULL",
 }
+# What makes events that mysql-replication cannot decode, with the value that does not; a server may
+# not have them.
+_REFUSED: Final = {
+    "binlog_transaction_compression": "OFF",
+    "log_bin_compress": "OFF",
+    "binlog_row_value_options": "",
+}
 _SYSTEM: Final = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 _PARSE_ERROR: Final = 1064
 
@@ -109,12 +116,20 @@ class MysqlCatalog:
                     f"the server has {name} = {found}: set {name} = {value} in its configuration "
                     "and restart it"
                 )
+        for name, value in _REFUSED.items():
+            rows = self._rows("SHOW GLOBAL VARIABLES LIKE %s", name)
+            found = str(rows[0][1]).upper() if rows else value
+            if found not in (value, "0" if value == "OFF" else value):
+                raise IngestError(
+                    f"the server has {name} = {found}, whose events cannot be read: write "
+                    f"SET GLOBAL {name} = '{value}'"
+                )
         ((version,),) = self._rows("SELECT VERSION()")
         return "mariadb" if "mariadb" in str(version).lower() else "mysql"
 
-    def log_files(self) -> list[str]:
-        """Return the files of the binary log that are still there."""
-        return [str(row[0]) for row in self._rows("SHOW BINARY LOGS")]
+    def log_files(self) -> dict[str, int]:
+        """Return the files of the binary log that are still there, with their sizes."""
+        return {str(row[0]): int(row[1]) for row in self._rows("SHOW BINARY LOGS")}
 
     def log_end(self) -> LogPosition:
         """Return the end of the binary log."""

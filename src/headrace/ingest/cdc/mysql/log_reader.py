@@ -1,5 +1,6 @@
 """Reads a binary log with mysql-replication."""
 
+import re
 from typing import Any, Final
 
 from headrace.ingest.cdc.mysql.change_stream import ChangeStream, RowChange
@@ -9,6 +10,26 @@ from headrace.ingest.error import IngestError
 
 _HEARTBEAT_SECONDS: Final = 0.3
 _EVENTS_PER_READ: Final = 500
+_BYTES_PER_READ: Final = 4 << 20
+# Types of events that mysql-replication does not decode, and that hold no rows.
+_HARMLESS: Final = frozenset(
+    {
+        0x1C,  # IGNORABLE
+        0x22,  # ANONYMOUS_GTID
+        0x24,  # TRANSACTION_CONTEXT of group replication
+        0x25,  # VIEW_CHANGE of group replication
+        0x29,  # HEARTBEAT_V2
+        0x2A,  # GTID_TAGGED
+    }
+)
+# TRANSACTION_PAYLOAD of MySQL, and the compressed and the partial events of MariaDB.
+_HARMFUL: Final = frozenset({0x28, *range(0xA5, 0xAD)})
+_IGNORABLE_FLAG: Final = 0x80
+# Statements inside a transaction, which do not end it.
+_INSIDE: Final = re.compile(
+    r"\s*(savepoint|release\s+savepoint|rollback\s+(work\s+)?to)\b", re.IGNORECASE
+)
+_XA: Final = re.compile(r"\s*xa\s", re.IGNORECASE)
 
 
 class LogReader:
@@ -54,19 +75,32 @@ class LogReader:
                 row_event.WriteRowsEvent,
                 row_event.UpdateRowsEvent,
                 row_event.DeleteRowsEvent,
+                row_event.PartialUpdateRowsEvent,
+                event.NotImplementedEvent,
             ],
+            filter_non_implemented_events=False,
         )
 
     def read(self, stream: ChangeStream) -> None:
-        """Feed events until there are none for a moment, or a transaction ends after many."""
+        """Feed events until there are none for a moment, or there were many.
+
+        It may return inside a transaction, so that a large one is not held whole in memory.
+        """
+        size = 0
         for number in range(1, 1 << 30):
             each = self._reader.fetchone()
             if each is None:
                 raise IngestError("the server ended the binary log")
             if isinstance(each, self._event.HeartbeatLogEvent):
                 return
+            if isinstance(each, self._event.NotImplementedEvent):
+                _check_harmless(each.packet.event_type, each.packet.flags)
+                continue
             ended = self._feed(stream, each)
-            if ended and (number >= _EVENTS_PER_READ or not self._has_more()):
+            size += each.packet.event_size
+            if number >= _EVENTS_PER_READ or size >= _BYTES_PER_READ:
+                return
+            if ended and not self._has_more():
                 return
 
     def _feed(self, stream: ChangeStream, each: Any) -> bool:
@@ -74,6 +108,11 @@ class LogReader:
         events, rows = self._event, self._row_event
         log = LogPosition(self._reader.log_file, self._reader.log_pos)
         match each:
+            case rows.PartialUpdateRowsEvent():
+                raise IngestError(
+                    "the binary log holds parts of JSON documents: set binlog_row_value_options = "
+                    "'' on the server, and read the tables again with another topic.prefix"
+                )
             case rows.WriteRowsEvent() | rows.UpdateRowsEvent() | rows.DeleteRowsEvent():
                 end, server = each.packet.log_pos, each.packet.server_id
                 stream.rows(_changes(each), end, each.timestamp, server)
@@ -82,8 +121,14 @@ class LogReader:
                 stream.begin(str(each.gtid))
                 return False
             case events.QueryEvent():
-                if each.query == "BEGIN":
+                if each.query == "BEGIN" or _INSIDE.match(each.query):
                     return False
+                if _XA.match(each.query):
+                    raise IngestError(
+                        "the binary log has an XA transaction, whose rows are written before its "
+                        "commit: XA cannot be captured. Read the tables again with another "
+                        "topic.prefix when no program uses it"
+                    )
                 if each.query == "COMMIT":
                     stream.end(log, each.timestamp)
                 else:
@@ -106,6 +151,22 @@ class LogReader:
 
     def close(self) -> None:
         self._reader.close()
+
+
+def _check_harmless(event_type: int, flags: int) -> None:
+    """Check an event that the library does not decode.
+
+    Raises:
+        IngestError: it may hold rows.
+    """
+    ignorable = flags & _IGNORABLE_FLAG and event_type not in _HARMFUL
+    if event_type in _HARMLESS or ignorable:
+        return
+    raise IngestError(
+        f"the binary log has an event of type {event_type}, which may hold rows and cannot be "
+        "decoded: set binlog_transaction_compression = OFF (MariaDB: log_bin_compress = OFF) on "
+        "the server, and read the tables again with another topic.prefix"
+    )
 
 
 def _changes(event: Any) -> list[RowChange]:

@@ -65,6 +65,8 @@ class TableProgress:
             reading are handed over.
         key: the names of the columns in `upto`.
         created: when the table was created, which a TRUNCATE changes.
+        rows: the number of rows handed over so far, which makes the mark of every batch another: an
+            equal one says that the batch was committed. It never begins again.
     """
 
     parts: list[SnapshotPart] = field(default_factory=list)
@@ -72,6 +74,7 @@ class TableProgress:
     again: bool = False
     key: tuple[str, ...] = ()
     created: str = ""
+    rows: int = 0
 
     def holds(self, key: tuple[int, ...], log: LogPosition) -> bool:
         """Return whether the rows hold a change of the transaction that begins at `log`."""
@@ -113,6 +116,7 @@ def progress_mark(progress: TableProgress) -> str:
         "again": progress.again,
         "key": progress.key,
         "created": progress.created,
+        "rows": progress.rows,
         "parts": [[part.upto, part.log.file, part.log.offset] for part in progress.parts],
     }
     return json.dumps(written)
@@ -133,7 +137,8 @@ def parse_progress(mark: str) -> TableProgress:
             for upto, file, offset in row["parts"]
         ]
         done, again = bool(row["done"]), bool(row["again"])
-        return TableProgress(parts, done, again, tuple(row["key"]), str(row["created"]))
+        rows = int(row.get("rows", 0))
+        return TableProgress(parts, done, again, tuple(row["key"]), str(row["created"]), rows)
     except (ValueError, KeyError, TypeError) as error:
         raise IngestError(f"the stored progress {mark[:80]!r} is none: {error}") from error
 

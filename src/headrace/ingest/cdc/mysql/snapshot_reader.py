@@ -1,11 +1,14 @@
 """Reads the rows of tables in one snapshot of MySQL, in the order of their keys."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from headrace.ingest.cdc.mysql.connection import MysqlCatalog, TableShape
 from headrace.ingest.cdc.mysql.position import LogPosition
 from headrace.ingest.cdc.table import Row
+
+_LOCK_SECONDS: Final = 10
+_WRITE_SECONDS: Final = 3600
 
 
 class Rows(NamedTuple):
@@ -30,6 +33,10 @@ class SnapshotReader:
         self.catalog = MysqlCatalog(connection)
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            # While the lock waits for a long query, all writes wait behind it.
+            cursor.execute(f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
+            # Rows are sent while the topics take them, which may take long.
+            cursor.execute(f"SET SESSION net_write_timeout = {_WRITE_SECONDS}")
             cursor.execute("FLUSH TABLES WITH READ LOCK")
             try:
                 cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")

@@ -13,7 +13,8 @@ class TableFacts(NamedTuple):
     """What the catalog knows and the stream does not send.
 
     Attributes:
-        key: the names of the primary key's columns, in its order.
+        key: the names of the primary key's columns, in its order; with REPLICA IDENTITY USING
+            INDEX those of the index, because deletes have no others.
         required: the names of columns that are NOT NULL.
         key_types: the names of the key's types.
     """
@@ -64,9 +65,11 @@ class TableFactory:
         """Return a table of these columns."""
         names = [each.name for each in columns]
         key = facts.key if set(facts.key) <= set(names) else ()
-        if not facts.key and identity in "di":
-            # The table is gone from the catalog: its replica identity is the key it had.
-            key = tuple(each.name for each in columns if each.identity)
+        identified = tuple(each.name for each in columns if each.identity)
+        if identity in "di" and identified and set(key) != set(identified):
+            # The table or its key is another now in the catalog, or gone: its replica identity is
+            # the key it had.
+            key = identified
         made = [
             Column(
                 each.name,

@@ -1,6 +1,6 @@
 """What change capture asks PostgreSQL's catalog, and the publication it makes."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.ingest.cdc.postgres.captured_table import TableFacts
 from headrace.ingest.cdc.postgres.column_type import PostgresType
@@ -15,17 +15,32 @@ if TYPE_CHECKING:
 
 _COLUMNS_SQL = """
     SELECT a.attname, a.atttypid, a.atttypmod, a.attnotnull, t.typname,
-           array_position(i.indkey::smallint[], a.attnum)
+           array_position((i.indkey::smallint[])[0:i.indnkeyatts - 1], a.attnum)
     FROM pg_attribute a
+    JOIN pg_class c ON c.oid = a.attrelid
     JOIN pg_type t ON t.oid = a.atttypid
-    LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
+    LEFT JOIN pg_index i ON i.indrelid = a.attrelid
+        AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
     WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
     ORDER BY a.attnum
 """
 _TABLES_SQL = """
     SELECT n.nspname, c.relname, c.oid, c.relreplident, c.relfilenode,
-           EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
+           EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
+           c.relkind
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+"""
+# Changes of partitions are sent as those of the table that they belong to.
+_VIA_ROOT: Final = " WITH (publish_via_partition_root = true)"
+_PARTITIONS_SQL = """
+    SELECT m.nspname, r.relname, t.schemaname, t.tablename
+    FROM pg_publication_tables t
+    JOIN pg_publication p ON p.pubname = t.pubname AND NOT p.pubviaroot
+    JOIN pg_namespace n ON n.nspname = t.schemaname
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename AND c.relispartition
+    JOIN pg_class r ON r.oid = pg_partition_root(c.oid)
+    JOIN pg_namespace m ON m.oid = r.relnamespace
+    WHERE t.pubname = %s ORDER BY 1, 2, 3, 4
 """
 
 
@@ -46,6 +61,7 @@ class PublishedTable(NamedTuple):
         columns: the published ones.
         rows: the condition of published rows; None for all.
         file: changes when the table is truncated.
+        kind: `relkind`: r, or p for one with partitions.
     """
 
     schema: str
@@ -57,6 +73,7 @@ class PublishedTable(NamedTuple):
     columns: tuple[RelationColumn, ...]
     facts: TableFacts
     rows: str | None
+    kind: str = "r"
 
     @property
     def identifier(self) -> str:
@@ -102,6 +119,14 @@ class Catalog:
             str(fields["database"]),
         )
 
+    def log_end(self) -> int:
+        """Return the position up to which the server has written its log."""
+        (lsn,) = self._row(
+            "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() "
+            "ELSE pg_current_wal_lsn() END)::text"
+        )
+        return parse_lsn(lsn)
+
     def drop_slot(self, name: str) -> None:
         self._connection.execute("SELECT pg_drop_replication_slot(%s)", [name])
 
@@ -134,14 +159,15 @@ class Catalog:
         rows = self._connection.execute(_COLUMNS_SQL, [relation]).fetchall()
         return _facts(rows)
 
-    def ensure_publication(self, name: str, mode: str, tables: TableFilter) -> None:
-        """Create a publication, or add the tables that it lacks.
+    def ensure_publication(self, name: str, mode: str, tables: TableFilter) -> list[str]:
+        """Create a publication, or add the tables that it lacks. Return the names of these.
 
         Args:
             mode: `publication.autocreate.mode`: filtered, all_tables or disabled.
 
         Raises:
-            IngestError: it does not exist and must not be made, or no table matches.
+            IngestError: it does not exist and must not be made, no table matches, or it sends a
+                matching table's changes as those of partitions that do not match.
         """
         from psycopg import sql
 
@@ -149,6 +175,7 @@ class Catalog:
             "SELECT puballtables FROM pg_publication WHERE pubname = %s", [name]
         ).fetchone()
         identifier = sql.Identifier(name)
+        missing: list[tuple[str, str]] = []
         if mode == "disabled":
             if exists is None:
                 raise IngestError(
@@ -157,8 +184,8 @@ class Catalog:
                 )
         elif mode == "all_tables":
             if exists is None:
-                statement = sql.SQL("CREATE PUBLICATION {} FOR ALL TABLES").format(identifier)
-                self._connection.execute(statement)
+                statement = sql.SQL("CREATE PUBLICATION {} FOR ALL TABLES" + _VIA_ROOT)
+                self._connection.execute(statement.format(identifier))
         elif exists is None or not exists[0]:
             missing = self._unpublished(name, tables)
             if exists is None and not missing:
@@ -167,9 +194,23 @@ class Catalog:
                 )
             if missing:
                 names = sql.SQL(", ").join(sql.Identifier(*each) for each in missing)
-                verb = "CREATE PUBLICATION {} FOR TABLE {}"
+                verb = "CREATE PUBLICATION {} FOR TABLE {}" + _VIA_ROOT
                 verb = verb if exists is None else "ALTER PUBLICATION {} ADD TABLE {}"
                 self._connection.execute(sql.SQL(verb).format(identifier, names))
+        self._check_partitions(name, tables)
+        return [f"{schema}.{table}" for schema, table in missing]
+
+    def _check_partitions(self, publication: str, tables: TableFilter) -> None:
+        for schema, name, leaf_schema, leaf in self._connection.execute(
+            _PARTITIONS_SQL, [publication]
+        ).fetchall():
+            if tables.includes(schema, name) and not tables.includes(leaf_schema, leaf):
+                raise IngestError(
+                    f"publication {publication} sends the changes of {schema}.{name} as those of "
+                    f"its partitions, and table.include.list leaves out {leaf_schema}.{leaf}: "
+                    f"write ALTER PUBLICATION {publication} SET (publish_via_partition_root = "
+                    "true)"
+                )
 
     def _unpublished(self, publication: str, tables: TableFilter) -> list[tuple[str, str]]:
         rows = self._connection.execute(
@@ -202,7 +243,7 @@ class Catalog:
         ).fetchone()
         if row is None:
             return None
-        schema, name, identity, replica_identity, file, has_key = row
+        schema, name, identity, replica_identity, file, has_key, kind = row
         columns = self._connection.execute(_COLUMNS_SQL, [identity]).fetchall()
         published = fields.get("attnames")
         return PublishedTable(
@@ -219,6 +260,7 @@ class Catalog:
             ),
             _facts(columns),
             fields.get("rowfilter"),
+            kind,
         )
 
     def _row(self, query: str) -> Any:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 _SESSION: Final = (
     "-c DateStyle=ISO -c IntervalStyle=postgres -c TimeZone=UTC -c extra_float_digits=3 "
     "-c bytea_output=hex -c lc_monetary=C -c statement_timeout=0 -c lock_timeout=0 "
-    "-c idle_in_transaction_session_timeout=0"
+    "-c idle_in_transaction_session_timeout=0 "
+    # Where policies would leave out rows of a snapshot, PostgreSQL then reports an error instead.
+    "-c row_security=off"
 )
 _CONNECT_SECONDS: Final = 10
 
@@ -27,6 +29,7 @@ class PostgresConnector:
 
     Raises:
         ConfigError: psycopg is missing.
+        ValueError: libpq cannot read the URL. The message does not hold it: it may have a password.
     """
 
     def __init__(self, url: str, options: Mapping[str, str | None]) -> None:
@@ -36,6 +39,10 @@ class PostgresConnector:
             raise ConfigError(
                 "the source postgres_cdc needs psycopg: pip install 'headrace[postgres]'"
             ) from error
+        try:
+            psycopg.conninfo.conninfo_to_dict(url)
+        except psycopg.Error:
+            raise ValueError("libpq cannot read the URL") from None
         self._connect = psycopg.connect
         self.errors: type[Exception] = psycopg.Error
         self._url = url

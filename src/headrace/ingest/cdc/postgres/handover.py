@@ -70,6 +70,8 @@ class Handover:
 
     @staticmethod
     def _part(parts: list[SnapshotPart], key: tuple[str, ...], types: list[str]) -> SnapshotPart:
+        if not types:  # the key is another since: no row is surely in a later part
+            return parts[0]
         order = order_of(key, types)
         for part in parts:
             if part.upto is None or order <= order_of(part.upto, types):

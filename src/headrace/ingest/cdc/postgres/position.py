@@ -55,6 +55,8 @@ class TableProgress:
             created are handed over: some of them are in the rows already.
         key: the names of the columns in `upto`.
         file: the table's file, which a TRUNCATE replaces.
+        rows: the number of rows handed over so far, which makes the mark of every batch another: an
+            equal one says that the batch was committed. It never begins again.
     """
 
     parts: list[SnapshotPart] = field(default_factory=list)
@@ -62,6 +64,7 @@ class TableProgress:
     again: bool = False
     key: tuple[str, ...] = ()
     file: int = 0
+    rows: int = 0
 
 
 CLAIMED = "claimed"
@@ -133,6 +136,7 @@ def format_progress(progress: TableProgress) -> str:
             "parts": parts,
             "key": progress.key,
             "file": progress.file,
+            "rows": progress.rows,
         }
     )
 
@@ -156,6 +160,7 @@ def parse_progress(mark: str) -> TableProgress:
                 )
             )
         done, again = bool(row["done"]), bool(row["again"])
-        return TableProgress(parts, done, again, tuple(row["key"]), int(row["file"]))
+        rows = int(row.get("rows", 0))
+        return TableProgress(parts, done, again, tuple(row["key"]), int(row["file"]), rows)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IngestError(f"the stored progress {mark[:80]!r} is none: {error}") from error

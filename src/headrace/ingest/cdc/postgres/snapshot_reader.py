@@ -75,8 +75,10 @@ def _cursor(table: PublishedTable, ordered: bool, after: tuple[str, ...] | None)
     from psycopg import sql
 
     columns = sql.SQL(", ").join(sql.Identifier(each.name) for each in table.columns)
-    statement = sql.SQL("DECLARE headrace_rows NO SCROLL CURSOR FOR SELECT {} FROM {}").format(
-        columns, sql.Identifier(table.schema, table.name)
+    # The rows of tables that inherit from it are those tables' own.
+    only = sql.SQL("ONLY " if table.kind == "r" else "")
+    statement = sql.SQL("DECLARE headrace_rows NO SCROLL CURSOR FOR SELECT {} FROM {}{}").format(
+        columns, only, sql.Identifier(table.schema, table.name)
     )
     key = [
         sql.SQL('{} COLLATE "C"' if kind in COLLATED else "{}").format(sql.Identifier(name))

@@ -1,0 +1,32 @@
+"""The keys of PostgreSQL's tables."""
+
+import pytest
+
+from headrace.ingest.cdc.postgres.captured_table import TableFactory, TableFacts
+from headrace.ingest.cdc.postgres.column_type import ColumnTypes, PostgresType
+from headrace.ingest.cdc.postgres.pgoutput import Relation, RelationColumn
+
+
+@pytest.mark.parametrize(
+    ("identity", "identified", "catalog", "expected"),
+    [
+        ("d", {"id"}, ("id",), ["id"]),
+        ("d", {"id", "code"}, ("code", "id"), ["code", "id"]),
+        ("i", {"code"}, ("id",), ["code"]),  # an index that is not the primary key
+        ("d", {"id"}, ("number",), ["id"]),  # renamed since
+        ("d", {"id"}, (), ["id"]),  # gone
+        ("f", {"id", "code"}, ("id",), ["id"]),
+    ],
+)
+def test_the_key_has_columns_that_every_change_has(
+    identity: str, identified: set[str], catalog: tuple[str, ...], expected: list[str]
+) -> None:
+    types = ColumnTypes(lambda _: PostgresType("int4"))
+    facts = TableFacts(catalog, frozenset(), ("int4",) * len(catalog))
+    columns = tuple(RelationColumn(each in identified, each, 23, -1) for each in ("id", "code"))
+    captured = TableFactory("shop", types, lambda *_: facts).make(
+        Relation(1, "public", "t", identity, columns)
+    )
+    table = captured.table
+    assert [table.columns[at].name for at in table.key] == expected
+    assert len(captured.key_types) == (len(catalog) if expected == list(catalog) else 0)

@@ -1,0 +1,62 @@
+"""The mysql_cdc source, without a server."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headrace.ingest.cdc.batcher import Batcher
+from headrace.ingest.cdc.mysql.column_type import MysqlColumn
+from headrace.ingest.cdc.mysql.connection import TableShape
+from headrace.ingest.cdc.mysql.position import LogPosition, Position
+from headrace.ingest.error import IngestError
+from headrace.ingest.settings import SettingError, Settings
+from headrace.ingest.sources import mysql_cdc
+from headrace.ingest.sources.mysql_cdc import MysqlCdcSource
+
+START = LogPosition("log.000001", 4)
+
+
+def make(**texts: str) -> Any:
+    texts = {"url": "mysql://127.0.0.1:1", "topic.prefix": "shop", **texts}
+    return MysqlCdcSource("r1", Settings.from_texts(MysqlCdcSource.SETTINGS, texts))
+
+
+def test_a_statement_makes_the_types_of_tables_be_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mysql_cdc, "LogReader", lambda *_: None)
+    source = make(**{"snapshot.mode": "no_data"})
+    column = MysqlColumn("id", "int", "int", nullable=False)
+    shapes: dict[str, tuple[str, ...]] = {"key": ()}
+
+    def shape(schema: str, name: str) -> TableShape:
+        return TableShape(schema, name, (column,), shapes["key"])
+
+    source._catalog = SimpleNamespace(shape=shape)
+    source._captured = {}
+    source._envelope = source._source = SimpleNamespace()
+    source._batcher = Batcher(10, source._to_marks)
+    source._position = Position(START)
+    source._begin()
+    assert list(source._table_of("shop", "t", ["id"]).table.key) == []
+    shapes["key"] = ("id",)
+    assert list(source._table_of("shop", "t", ["id"]).table.key) == []
+    source._changes.statement("shop", "ALTER TABLE t ADD PRIMARY KEY (id)", START, 0)
+    assert list(source._table_of("shop", "t", ["id"]).table.key) == [0]
+
+
+def test_a_position_after_the_end_of_the_log_is_an_error() -> None:
+    source = make()
+    source._catalog = SimpleNamespace(log_files=lambda: {"log.000001": 100})
+    source._check_log(Position(LogPosition("log.000001", 100)))
+    with pytest.raises(IngestError, match="ends at 100, before what was read"):
+        source._check_log(Position(LogPosition("log.000001", 101)))
+    with pytest.raises(IngestError, match="is gone"):
+        source._check_log(Position(LogPosition("log.000002", 4)))
+
+
+def test_an_invalid_url_is_not_in_the_message() -> None:
+    with pytest.raises(SettingError) as raised:
+        make(url="mysql://me:hidden/word@db:3306")
+    assert "hidden" not in str(raised.value)
