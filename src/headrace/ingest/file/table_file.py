@@ -84,8 +84,11 @@ def _parquet(
                         continue
                     yield _python_rows(some.slice(start))
                     start = 0
-    except pa.ArrowException as error:
-        raise BadFile(f"it is no Parquet: {error}") from None
+    except MemoryError:  # one of Arrow's own errors too, but none of the file
+        raise
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        # A text that is no UTF-8, or a time that Python's times do not have.
+        raise BadFile(f"it is no Parquet that can be read: {error}") from None
 
 
 def _python_rows(batch: "pa.RecordBatch") -> Rows:

@@ -146,18 +146,20 @@ class FilesSource(ReplayableSource):
         assert self._rows is not None
         try:
             rows = next(self._rows, None)
+            batch = None if rows is None else self._events(rows)
         except BadFile as error:
             self.counters.add("EventReadFail")
             _log.error("file_not_read", source=self.name, path=self._path(), reason=str(error))
             self._end_of_file(readable=False)
             return True
-        except OSError:
+        except Exception:
+            # The iterator has ended with it; the end of the file is elsewhere.
             self._close()
             raise
-        if rows is None:
+        if batch is None:
             self._end_of_file(readable=True)
         else:
-            self._step(self._events(rows), self._delivered + len(rows), done=False)
+            self._step(batch, self._delivered + len(batch), done=False)
         return True
 
     def _path(self) -> str:

@@ -184,6 +184,42 @@ def test_a_broken_file_does_not_stop_the_others(folder: Folder) -> None:
     assert broken.exists()
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([b"\xff"], pa.binary()).view(pa.string()),
+        pa.array([253_402_300_800], pa.timestamp("s")),  # year 10000
+    ],
+    ids=["text", "time"],
+)
+def test_values_that_cannot_be_read_keep_the_file(folder: Folder, column: pa.Array) -> None:
+    path = folder.put("a.parquet", pa.table({"bad": column}))
+    with folder.source(afterRead="delete") as (source, _):
+        while source.poll():
+            pass
+        assert source.counters["EventReadFail"] == 1
+    assert path.exists()
+
+
+def test_a_file_is_read_again_after_an_error_that_is_not_its_own(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder.put("a.parquet", numbers(2))
+    with folder.source(afterRead="delete") as (source, got):
+        with monkeypatch.context() as patch:
+            patch.setattr("headrace.ingest.sources.files.row_json", out_of_memory)
+            with pytest.raises(MemoryError):
+                source.poll()
+            assert path.exists()
+        while source.poll():
+            pass
+    assert len(got.bodies) == 2
+
+
+def out_of_memory(row: object) -> bytes:
+    raise MemoryError
+
+
 def test_the_journal_stays_small(folder: Folder, tmp_path: Path) -> None:
     folder.put("a.csv", b"id\n" + b"1\n" * 3000)
     assert len(folder.read(batchSize="1")) == 3000
