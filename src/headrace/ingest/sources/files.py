@@ -231,8 +231,7 @@ class FilesSource(ReplayableSource):
             if self._move_to and key.startswith(f"{self._move_to}/"):
                 continue
             if _matches(key, self._pattern):
-                identity = f"{info.size}:{info.mtime_ns}"
-                yield FoundFile(key, info.path, identity, (info.mtime_ns or 0) / 1e9)
+                yield FoundFile(key, info.path, _identity(info), (info.mtime_ns or 0) / 1e9)
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -303,6 +302,11 @@ class FilesSource(ReplayableSource):
         assert self._folder is not None
         filesystem = self._folder.filesystem
         try:
+            now = filesystem.get_file_info(file.path)
+            if now.type is pa.fs.FileType.File and not _is_unchanged(file, now):
+                # Another file by now: it is read, or read again, at the next look.
+                _log.warning("file_changed", source=self.name, path=file.path)
+                return
             if self._after == "delete":
                 filesystem.delete_file(file.path)
                 return
@@ -311,6 +315,17 @@ class FilesSource(ReplayableSource):
             filesystem.move(file.path, target)
         except FileNotFoundError:
             _log.warning("file_vanished", source=self.name, path=file.path)
+
+
+def _identity(info: "pa.fs.FileInfo") -> str:
+    return f"{info.size}:{info.mtime_ns}"
+
+
+def _is_unchanged(file: FoundFile, now: "pa.fs.FileInfo") -> bool:
+    """Return whether a file is the one that was read. A bucket may say the time of one file in
+    whole seconds, and that of a listed one more exactly."""
+    read, found = file.identity, _identity(now)
+    return read == found or (found.endswith("0" * 9) and read[:-9] == found[:-9])
 
 
 def _matches(key: str, pattern: str) -> bool:

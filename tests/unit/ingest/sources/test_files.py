@@ -159,6 +159,20 @@ def test_read_files_are_put_away(folder: Folder, after: str, left: list[str]) ->
     assert folder.read(pattern="**/*.csv", afterRead=after, **texts) == []
 
 
+@pytest.mark.parametrize("after", ["delete", "move"])
+def test_a_file_that_was_replaced_meanwhile_is_not_put_away(folder: Folder, after: str) -> None:
+    folder.put("a.csv", b"id\n1\n")
+    texts = {"moveTo": "done"} if after == "move" else {}
+    with folder.source(afterRead=after, pollDelay="3600000", **texts) as (source, _):
+        source.poll()
+        path = folder.put("a.csv", b"id\n2\n")
+        while source.poll():
+            pass
+    assert path.read_bytes() == b"id\n2\n"
+    assert folder.read(afterRead=after, **texts) == [{"id": "2"}]
+    assert not path.exists()
+
+
 def test_a_file_of_the_same_name_is_another_one(folder: Folder) -> None:
     folder.put("a.csv", b"id\n1\n")
     assert len(folder.read()) == 1
