@@ -215,8 +215,7 @@ class FilesSource(ReplayableSource):
             elif self._after != "keep" and progress.rows >= 0 and self._is_stored(file.key):
                 self._put_away(file)
         if self.ledger is None:
-            self._journal.forget_missing(present)
-            self._known = self._journal.files
+            self._journal.forget_missing(present, time.monotonic())
 
     def _listing(self) -> Iterator[FoundFile]:
         assert self._folder is not None

@@ -16,6 +16,7 @@ import pytest
 
 from headrace.ingest.error import ChannelError
 from headrace.ingest.source import PollableSource
+from headrace.ingest.sources.file_journal import FileJournal, FileProgress
 from headrace.model.error import ConfigError
 from testkit.sample.ingest_agent import RecordingProcessor, make, source_alone
 
@@ -232,6 +233,41 @@ def test_a_file_is_read_again_after_an_error_that_is_not_its_own(
 
 def out_of_memory(row: object) -> bytes:
     raise MemoryError
+
+
+@pytest.mark.parametrize("left", [[], ["b.csv"]])
+def test_files_that_one_listing_does_not_have_are_not_read_again(
+    folder: Folder, tmp_path: Path, left: list[str]
+) -> None:
+    for name in ("a.csv", "b.csv"):
+        folder.put(name, f"id\n{name}\n".encode())
+    away = tmp_path / "away"
+    away.mkdir()
+    with folder.source() as (source, got):
+        while source.poll():
+            pass
+        hidden = [path for path in folder.root.iterdir() if path.name not in left]
+        for path in hidden:
+            path.rename(away / path.name)
+        source.poll()
+        for path in hidden:
+            (away / path.name).rename(path)
+        while source.poll():
+            pass
+    assert len(got.bodies) == 2
+    assert folder.read() == []
+
+
+def test_a_file_is_forgotten_when_it_is_gone_for_a_day(tmp_path: Path) -> None:
+    journal = FileJournal(lambda: tmp_path / "journal.jsonl")
+    journal.files = dict.fromkeys(("a", "b", "c"), FileProgress("1:2", 3, True, 4))
+    day = 24 * 3600.0
+    journal.forget_missing(["a", "b"], 0.0)
+    journal.forget_missing(["a"], day - 1)
+    assert set(journal.files) == {"a", "b", "c"}
+    journal.forget_missing([], 3 * day)
+    journal.forget_missing(["a", "b"], day)
+    assert set(journal.files) == {"a", "b"}
 
 
 def test_the_journal_stays_small(folder: Folder, tmp_path: Path) -> None:
