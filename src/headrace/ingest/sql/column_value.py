@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import math
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
@@ -10,12 +11,14 @@ from typing import Any, Final
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import CompileError
 
 from headrace.model.error import HeadraceError
 
 _LARGEST = 2**63
 _LONGEST_NUMBER = 1000
+_FINITE = (mysql.DOUBLE, mysql.FLOAT, mysql.REAL)  # they have no infinity
 
 
 class BadRow(HeadraceError):
@@ -58,7 +61,10 @@ def _boolean(kind: Any, value: Any) -> bool | None:
 
 
 def _float(kind: Any, value: Any) -> float | None:
-    return None if isinstance(value, bool) else float(value)
+    number = float(value)
+    if isinstance(value, bool) or (isinstance(kind, _FINITE) and not math.isfinite(number)):
+        return None
+    return number
 
 
 def _array(kind: Any, value: Any) -> list[Any] | None:
@@ -70,6 +76,7 @@ def _array(kind: Any, value: Any) -> list[Any] | None:
 def _text(kind: Any, value: Any) -> str | None:
     if not isinstance(value, str) or "\0" in value:
         return None
+    value.encode()  # half of a surrogate pair is no text of any database
     return value if kind.length is None or len(value) <= kind.length else None
 
 
