@@ -146,8 +146,10 @@ class SingerSource(ReplayableSource):
         stored = TapPosition(*(self._bookmark.value or ()))
         command = list(self._command)
         if stored.state is not None:
-            path = self._bookmark.path.with_suffix(".state")
-            replace_file(path, json.dumps(stored.state))
+            # The whole name is part of it: no two sources share the file, nor is it the position.
+            position = self._bookmark.path
+            path = position.with_name(position.name + ".tap-state")
+            replace_file(path, json.dumps(stored.state), private=True)
             command += ["--state", str(path)]
         self._read = TapPosition(stored.state)
         self._skip = TapPosition() if self._distrusted else stored

@@ -164,6 +164,14 @@ def test_a_program_that_is_not_there_is_named(tap: Tap) -> None:
         source.poll()
 
 
+def test_the_state_of_the_tap_has_a_file_of_its_own(tap: Tap, tmp_path: Path) -> None:
+    position = tmp_path / "orders.state"
+    with tap.source({"rows": 25}, positionFile=str(position)) as (source, _):
+        poll_until(source, (tmp_path / "orders.state.tap-state").exists)
+    assert "key" in json.loads(position.read_text())
+    assert (tmp_path / "orders.state.tap-state").stat().st_mode & 0o777 == 0o600
+
+
 def poll_until_raises(source: PollableSource) -> None:
     while True:
         source.poll()
