@@ -270,6 +270,19 @@ def test_a_file_is_forgotten_when_it_is_gone_for_a_day(tmp_path: Path) -> None:
     assert set(journal.files) == {"a", "b"}
 
 
+@pytest.mark.parametrize("content", [b"1" * 200, b'"' + b'\n","' * 40], ids=["line", "quotes"])
+def test_a_row_without_an_end_does_not_fill_the_memory(
+    folder: Folder, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.ingest.file.table_file._LONGEST_ROW", 100)
+    folder.put("a.csv", b"id\n" + b"1\n" * 200 + content)
+    with folder.source(batchSize="50") as (source, got):
+        while source.poll():
+            pass
+        assert source.counters["EventReadFail"] == 1
+    assert len(got.bodies) == 200
+
+
 def test_the_journal_stays_small(folder: Folder, tmp_path: Path) -> None:
     folder.put("a.csv", b"id\n" + b"1\n" * 3000)
     assert len(folder.read(batchSize="1")) == 3000
