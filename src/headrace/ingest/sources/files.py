@@ -1,5 +1,6 @@
 """The files source: rows of Parquet and CSV files in a folder or a bucket, each file once."""
 
+import posixpath
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -86,6 +87,10 @@ class FilesSource(ReplayableSource):
         self._move_to = (settings.optional("moveTo") or "").strip("/")
         if (self._after == "move") != bool(self._move_to):
             raise settings.wrong("moveTo", "moveTo goes with afterRead = move, and only with that")
+        if self._move_to:
+            self._move_to = posixpath.normpath(self._move_to)
+            if self._move_to.split("/")[0] in (".", ".."):
+                raise settings.wrong("moveTo", "moveTo is no folder below path: write done")
         self._batch = settings.number("batchSize")
         self._journal = FileJournal(self._journal_path)
         self._folder: StorageFolder | None = None
@@ -309,11 +314,20 @@ class FilesSource(ReplayableSource):
             if self._after == "delete":
                 filesystem.delete_file(file.path)
                 return
-            target = self._folder.path(f"{self._move_to}/{file.key}")
+            target = self._free(self._folder.path(f"{self._move_to}/{file.key}"), file)
             filesystem.create_dir(target.rpartition("/")[0], recursive=True)
             filesystem.move(file.path, target)
         except FileNotFoundError:
             _log.warning("file_vanished", source=self.name, path=file.path)
+
+    def _free(self, target: str, file: FoundFile) -> str:
+        """Return the path of a moved file: one that no earlier file of its name has."""
+        assert self._folder is not None
+        free, tries = target, 0
+        while self._folder.filesystem.get_file_info(free).type is not pa.fs.FileType.NotFound:
+            tries += 1
+            free = f"{target}.{int(file.changed_at)}" + (f".{tries}" if tries > 1 else "")
+        return free
 
 
 def _identity(info: "pa.fs.FileInfo") -> str:

@@ -174,6 +174,22 @@ def test_a_file_that_was_replaced_meanwhile_is_not_put_away(folder: Folder, afte
     assert not path.exists()
 
 
+def test_moved_files_are_not_read_again(folder: Folder) -> None:
+    folder.put("a.csv", b"id\n1\n")
+    texts = {"pattern": "**/*.csv", "afterRead": "move", "moveTo": "./x//done/"}
+    assert len(folder.read(**texts)) == 1
+    assert folder.read(**texts) == []
+    assert (folder.root / "x/done/a.csv").exists()
+
+
+def test_moved_files_of_one_name_are_all_kept(folder: Folder) -> None:
+    for number in range(3):
+        folder.put("a.csv", f"id\n{number}\n".encode())
+        assert len(folder.read(afterRead="move", moveTo="done")) == 1
+    kept = sorted(path.read_text() for path in (folder.root / "done").iterdir())
+    assert kept == ["id\n0\n", "id\n1\n", "id\n2\n"]
+
+
 def test_a_file_of_the_same_name_is_another_one(folder: Folder) -> None:
     folder.put("a.csv", b"id\n1\n")
     assert len(folder.read()) == 1
@@ -295,6 +311,9 @@ def test_the_journal_stays_small(folder: Folder, tmp_path: Path) -> None:
         ({"csv.delimiter": "||"}, "write one character"),
         ({"afterRead": "move"}, "moveTo goes with"),
         ({"moveTo": "x"}, "moveTo goes with"),
+        ({"afterRead": "move", "moveTo": "../x"}, "no folder below path"),
+        ({"afterRead": "move", "moveTo": "a/../../x"}, "no folder below path"),
+        ({"afterRead": "move", "moveTo": "./"}, "no folder below path"),
     ],
 )
 def test_settings_that_cannot_be_meant(texts: dict[str, str], message: str) -> None:
