@@ -5,7 +5,7 @@ import binascii
 import json
 import math
 from collections.abc import Callable
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 from uuid import UUID
@@ -97,12 +97,20 @@ def _decimal(kind: Any, value: Any) -> Decimal | None:
     return number if number.is_finite() else None
 
 
+def _datetime(kind: Any, value: Any) -> datetime:
+    """Return a time; a column without a zone holds UTC."""
+    at = datetime.fromisoformat(value)
+    if at.tzinfo is None or kind.timezone:
+        return at
+    return at.astimezone(UTC).replace(tzinfo=None)
+
+
 _CONVERTERS: Final[tuple[tuple[Any, Callable[[Any, Any], Any]], ...]] = (
     (sa.Boolean, _boolean),
     (sa.Integer, _whole),
     (sa.Float, _float),  # before Numeric, which it derives from
     (sa.Numeric, _decimal),
-    (sa.DateTime, lambda kind, value: datetime.fromisoformat(value)),
+    (sa.DateTime, _datetime),
     (sa.Date, lambda kind, value: date.fromisoformat(value)),
     (sa.Time, lambda kind, value: time.fromisoformat(value)),
     (sa.Interval, lambda kind, value: timedelta(seconds=value)),
