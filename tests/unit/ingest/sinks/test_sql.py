@@ -6,7 +6,9 @@ import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -181,6 +183,14 @@ def test_mysql_has_no_infinity(value: object) -> None:
     assert column_value(sa.Column("x", postgresql.DOUBLE_PRECISION()), "inf") == float("inf")
 
 
+def test_a_column_without_a_zone_holds_utc() -> None:
+    written = "2026-01-02T03:04:05+02:00"
+    plain = column_value(sa.Column("at", sa.DateTime()), written)
+    assert plain == datetime(2026, 1, 2, 1, 4, 5)
+    zoned = column_value(sa.Column("at", sa.DateTime(timezone=True)), written)
+    assert zoned.isoformat() == written
+
+
 def test_dead_letters_keep_bodies_that_are_no_text(shop: Shop) -> None:
     with shop.sink(deadLetterFile=str(shop.letters)) as sink:
         sink.deliver(EventBatch.of([Event({"a": "b"}, b"\xff")]))
@@ -254,3 +264,25 @@ def test_a_missing_library_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
     with pytest.raises(ConfigError, match=r"needs sqlalchemy: pip install 'headrace\[sql\]'"):
         find_component(kind, "sql")
+
+
+@pytest.mark.parametrize(
+    ("url", "name"), [("postgresql", "tcp_user_timeout"), ("mysql", "read_timeout")]
+)
+def test_a_host_that_went_away_is_noticed(
+    url: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[dict[str, object]] = []
+    create = sa.create_engine
+
+    def create_engine(*urls: sa.URL, connect_args: dict[str, object], **options: Any) -> sa.Engine:
+        given.append(connect_args)
+        return create(*urls, connect_args=connect_args, **options)
+
+    monkeypatch.setattr(sa, "create_engine", create_engine)
+    texts = {"url": f"{url}://host/shop", "table": "orders", "keyColumns": "id"}
+    make("sink", "sql", texts)
+    make("sink", "sql", {**texts, "connect.connect_timeout": "3"})
+    make("sink", "sql", {**texts, "url": f"{url}://host/shop?connect_timeout=4"})
+    assert [each.get("connect_timeout") for each in given] == [10, 3, None]
+    assert all(name in each for each in given)
