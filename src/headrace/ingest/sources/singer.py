@@ -89,7 +89,7 @@ class SingerSource(ReplayableSource):
         self._schema_header = settings.flag("schemaHeader")
         self._skip_bad = settings.flag("skipBadLines")
         self._bookmark = Bookmark(
-            self, f"singer {Path(self._command[0]).name}", settings.optional("positionFile")
+            self, _place(self._command[0], settings), settings.optional("positionFile")
         )
         self._tap: Program | None = None
         self._next_run_at = float("-inf")
@@ -261,3 +261,9 @@ class SingerSource(ReplayableSource):
         self._end_tap()
         self._next_run_at = time.monotonic() + self._interval_seconds
         _log.info("tap_ended", source=self.name, tap=tap.name)
+
+
+def _place(program: str, settings: Settings) -> str:
+    """Return what a position is in: with another configuration or catalog it says nothing."""
+    files = [settings.optional(key) for key in ("config", "catalog", "properties")]
+    return " ".join(["singer", Path(program).name, *(each for each in files if each)])
