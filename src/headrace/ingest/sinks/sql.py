@@ -241,5 +241,5 @@ def _is_about_rows(error: StatementError | UnicodeError) -> bool:
         return False
     if isinstance(error, IntegrityError | DataError) or type(error) is StatementError:
         return True
-    arguments = getattr(error.orig, "args", ())
+    arguments: tuple[Any, ...] = getattr(error.orig, "args", ())
     return bool(arguments) and arguments[0] in _VIOLATED_CHECKS
