@@ -74,8 +74,9 @@ def run(
 ) -> None:
     """Run an agent. Ctrl-C or SIGTERM stops it: sources first, then sinks and channels."""
     configure_logging(log_level, log_format)
-    # Where the modules of `type = module:Class` are imported from, as `python -m` does.
-    sys.path.insert(0, str(Path.cwd()))
+    # Where the modules of `type = module:Class` are imported from; last, so that no file there is
+    # imported in place of a library.
+    sys.path.append(str(Path.cwd()))
     agent = _agent(read_properties(conf, os.environ), name, conf)
     stopping = Signal()
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -91,7 +92,7 @@ def run(
 @app.command()
 def check(file: FileArgument, name: NameOption = None) -> None:
     """Report every mistake in a configuration, with line numbers; exit code 1 on errors."""
-    sys.path.insert(0, str(Path.cwd()))
+    sys.path.append(str(Path.cwd()))
     entries = read_properties(file, os.environ)
     failed = False
     for agent in [name] if name else _agents(entries, file):

@@ -18,6 +18,7 @@ _PARQUET = (".parquet", ".parq", ".pq")
 _CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".csv.bz2", ".csv.zst", ".tsv.gz")
 # The library's limit is for the whole process; without one a file could fill the memory.
 _LONGEST_FIELD = 16 << 20
+_LONGEST_ROW = 32 << 20
 REST = "_rest"
 """The column with the fields of a CSV row that has more of them than the header."""
 
@@ -84,8 +85,11 @@ def _parquet(
                         continue
                     yield _python_rows(some.slice(start))
                     start = 0
-    except pa.ArrowException as error:
-        raise BadFile(f"it is no Parquet: {error}") from None
+    except MemoryError:  # one of Arrow's own errors too, but none of the file
+        raise
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        # A text that is no UTF-8, or a time that Python's times do not have.
+        raise BadFile(f"it is no Parquet that can be read: {error}") from None
 
 
 def _python_rows(batch: "pa.RecordBatch") -> Rows:
@@ -111,10 +115,9 @@ def _csv(
                 io.BufferedReader(stream), "utf-8-sig", errors="replace", newline=""
             ) as lines,
         ):
-            reader = csv.reader(
-                (line.replace("\0", "\ufffd") for line in lines),
-                delimiter=form.delimiter,
-                quotechar=form.quote,
+            bounded = _BoundedLines(lines)
+            reader = bounded.rows(
+                csv.reader(bounded, delimiter=form.delimiter, quotechar=form.quote)
             )
             names: list[str] | None = next(reader, []) if form.header else None
             rows = islice((row for row in reader if row), start, None)
@@ -122,6 +125,33 @@ def _csv(
                 yield [_named(names, row) for row in some]
     except (csv.Error, pa.ArrowException) as error:
         raise BadFile(f"it is no CSV: {error}") from None
+
+
+class _BoundedLines:
+    """The lines of a file for a CSV reader. A file without line ends, or with a quote that does not
+    end, is refused before it fills the memory."""
+
+    def __init__(self, lines: io.TextIOWrapper) -> None:
+        self._lines = lines
+        self._row = 0
+
+    def __iter__(self) -> "_BoundedLines":
+        return self
+
+    def __next__(self) -> str:
+        line = self._lines.readline(_LONGEST_ROW)
+        if not line:
+            raise StopIteration
+        self._row += len(line)
+        if self._row >= _LONGEST_ROW:
+            raise BadFile(f"it is no CSV: a row has more than {_LONGEST_ROW} characters")
+        return line.replace("\0", "\ufffd")
+
+    def rows(self, reader: Iterator[list[str]]) -> Iterator[list[str]]:
+        """Yield the rows that a reader makes of these lines."""
+        for row in reader:
+            self._row = 0
+            yield row
 
 
 def _named(names: list[str] | None, row: list[str]) -> dict[str, Any]:

@@ -21,6 +21,8 @@ _log = structlog.get_logger(__name__)
 _STATE_KEY = "headrace"
 _SCHEMA_HEADER = "singer.schema"
 _CHUNK_BYTES = 1 << 20
+# Streams whose schema is kept: their names come with the events.
+_STREAMS_KEPT = 1000
 
 
 class SingerSink(Sink):
@@ -46,7 +48,7 @@ class SingerSink(Sink):
         text("schemaFile", "A catalog, or a JSON object with a SCHEMA message per stream."),
         text("flush", "When a batch is confirmed.", "auto", choices=("auto", "state", "end")),
         number("stateTimeout", "Milliseconds to wait for the STATE of a running target.", 10_000),
-        text("deadLetterFile", "Where events go that are no JSON object."),
+        text("deadLetterFile", "Where events go that are no JSON object or have no schema."),
         number("batchSize", "Events per batch.", 100, minimum=1),
     )
 
@@ -81,6 +83,10 @@ class SingerSink(Sink):
             self._drop_target()
             self.counters.add("ConnectionFailedCount")
             raise DeliveryFailed(f"the target did not take events: {error}{why}") from None
+        except Exception:
+            # It may have had a part of the batch, which comes again.
+            self._drop_target()
+            raise
 
     def _drop_target(self) -> None:
         target, self._target = self._target, None
@@ -96,7 +102,8 @@ class SingerSink(Sink):
         self._number += 1
         chunk: list[bytes] = []
         size = 0
-        for line in self._lines(batch):
+        # All of them first: the target gets nothing of a batch that cannot be sent.
+        for line in list(self._lines(batch)):
             chunk.append(line)
             size += len(line)
             if size >= _CHUNK_BYTES:
@@ -165,6 +172,7 @@ class SingerSink(Sink):
         """Yield the messages of a batch, each schema before the first record that needs it."""
         dead: list[DeadLetter] = []
         header = self.settings.text("streamHeader")
+        message: dict[str, Any] | None
         for event in batch:
             try:
                 record = json.loads(event.body)
@@ -176,9 +184,14 @@ class SingerSink(Sink):
             stream = event.headers.get(header) or self.settings.text("stream")
             schema = self._schema_text(stream, record, event)
             if self._sent.get(stream) != schema:
+                message = _schema_of(schema)
+                if message is None:
+                    dead.append(DeadLetter(event, f"the header {_SCHEMA_HEADER} is no SCHEMA"))
+                    continue
+                _make_room(self._sent)
                 self._sent[stream] = schema
-                yield _line({**json.loads(schema), "type": "SCHEMA", "stream": stream})
-            message: dict[str, Any] = {"type": "RECORD", "stream": stream, "record": record}
+                yield _line({**message, "type": "SCHEMA", "stream": stream})
+            message = {"type": "RECORD", "stream": stream, "record": record}
             for name, value in event.headers.items():
                 if name == "time_extracted":
                     message[name] = value
@@ -192,18 +205,38 @@ class SingerSink(Sink):
         written = event.headers.get(_SCHEMA_HEADER) or self._declared.get(stream)
         if written is not None:
             return written
-        inferred = self._inferred.setdefault(stream, InferredSchema(self._keys))
+        if stream not in self._inferred:
+            _make_room(self._inferred)
+            self._inferred[stream] = InferredSchema(self._keys)
+        inferred = self._inferred[stream]
         inferred.add(record)
         return inferred.text
 
     def _set_aside(self, dead: list[DeadLetter]) -> None:
         if self._dead is None:
             raise IngestError(
-                f"{len(dead)} events are no JSON objects (write deadLetterFile to go on without "
-                "them)"
+                f"{len(dead)} events cannot be sent, of which the first: {dead[0].reason} (write "
+                "deadLetterFile to go on without them)"
             )
         self._dead.append(dead)
         _log.warning("events_set_aside", sink=self.name, count=len(dead), reason=dead[0].reason)
+
+
+def _schema_of(written: str) -> dict[str, Any] | None:
+    """Return a SCHEMA message; None if it is none."""
+    try:
+        message = json.loads(written)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(message, dict) or not isinstance(message.get("schema"), dict):
+        return None
+    return message
+
+
+def _make_room(kept: dict[str, Any]) -> None:
+    """Leave out the oldest entry if there are too many; a schema is sent again when needed."""
+    if len(kept) >= _STREAMS_KEPT:
+        del kept[next(iter(kept))]
 
 
 def _line(message: dict[str, Any]) -> bytes:

@@ -20,6 +20,8 @@ from headrace.ingest.sql.table_writer import UPSERTS, Change, TableWriter, creat
 
 _log = structlog.get_logger(__name__)
 _FAILED = "rows were not written"
+# A violated CHECK of MySQL and of MariaDB, which the driver takes for an error of its operation.
+_VIOLATED_CHECKS = (3819, 4025)
 
 
 class SqlSink(Sink):
@@ -118,7 +120,7 @@ class SqlSink(Sink):
         try:
             with connection.begin_nested():
                 writer.write(connection, changes)
-        except StatementError as error:
+        except (StatementError, UnicodeError) as error:
             if not _is_about_rows(error):
                 raise
             dead += self._one_by_one(connection, writer, changes)
@@ -132,7 +134,7 @@ class SqlSink(Sink):
             try:
                 with connection.begin_nested():
                     writer.write(connection, [change])
-            except StatementError as error:
+            except (StatementError, UnicodeError) as error:
                 if not _is_about_rows(error):
                     raise
                 yield DeadLetter(change.event, self._database.sentence(error))
@@ -231,9 +233,13 @@ def _unwrapped(value: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     return row, delete
 
 
-def _is_about_rows(error: StatementError) -> bool:
+def _is_about_rows(error: StatementError | UnicodeError) -> bool:
     """Return whether the database refuses a row, and not the statement or everything."""
-    lost = getattr(error, "connection_invalidated", False)
-    return not lost and (
-        isinstance(error, IntegrityError | DataError) or type(error) is StatementError
-    )
+    if isinstance(error, UnicodeError):  # the driver cannot encode a text
+        return True
+    if getattr(error, "connection_invalidated", False):
+        return False
+    if isinstance(error, IntegrityError | DataError) or type(error) is StatementError:
+        return True
+    arguments: tuple[Any, ...] = getattr(error.orig, "args", ())
+    return bool(arguments) and arguments[0] in _VIOLATED_CHECKS

@@ -18,7 +18,8 @@ class Bookmark:
     """Delivers batches of a source and stores the position after each of them, as a JSON value.
 
     Rule 1: without a ledger the position is in a file, which is written when the batch is in the
-        channel. A crash in between repeats that batch.
+        channel. A crash in between repeats that batch. A file that cannot be written is found at
+        the start; one that fails later is written before the next batch, and no batch is repeated.
     Rule 2: with a ledger the position travels with the batch (decision 0013), and no batch is
         repeated. Positions are numbered, because their values have no order that is known here.
     Rule 3: a delivery that failed may have been committed nevertheless. Call `settle` before the
@@ -42,6 +43,8 @@ class Bookmark:
         self._key = key
         self._written = written
         self._uncertain = False
+        # What the file does not have yet.
+        self._unwritten: str | None = None
 
     @property
     def path(self) -> Path:
@@ -56,10 +59,41 @@ class Bookmark:
         own: the batches before it may still wait in a channel.
 
         Raises:
-            IngestError: it cannot be read.
+            IngestError: it cannot be read, or a new one cannot be stored.
         """
         self._take(self._stored())
         self._uncertain = False
+        if self._source.ledger is None:
+            self._check_writable()
+
+    def _check_writable(self) -> None:
+        """Find out before the first delivery, and leave the position that is there."""
+        self._write()
+        probe = self.path.with_name(self.path.name + ".tmp")
+        try:
+            probe.parent.mkdir(parents=True, exist_ok=True)
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise self._not_stored(error) from None
+
+    def _not_stored(self, error: OSError) -> IngestError:
+        return IngestError(
+            f"source {self._source.name}: the position is not stored: {error}; see that "
+            f"{self.path} can be written, or write another positionFile"
+        )
+
+    def _entry_text(self, value: Any, number: int) -> str:
+        return json.dumps({"key": self._key, "number": number, "value": value})
+
+    def _write(self) -> None:
+        if self._unwritten is None:
+            return
+        try:
+            replace_file(self.path, self._unwritten)
+        except OSError as error:
+            raise self._not_stored(error) from None
+        self._unwritten = None
 
     def deliver(self, batch: EventBatch, value: Any) -> None:
         """Put a batch into the channels; `value` is the position after it. An empty batch only
@@ -67,20 +101,28 @@ class Bookmark:
 
         Raises:
             ChannelError: the position has not moved; call `settle` and retry.
+            IngestError: the position before is not in the file yet, and nothing is delivered.
         """
-        entry = {"key": self._key, "number": self.number + 1, "value": value}
+        entry = self._entry_text(value, self.number + 1)
         ledger = self._source.ledger
         if ledger is not None:
-            batch.marks = {self._key: json.dumps(entry)}
+            batch.marks = {self._key: entry}
+        else:
+            self._write()
         if len(batch) or ledger is not None:
             try:
                 self._source.deliver(batch)
             except Exception:
                 self._uncertain = ledger is not None
                 raise
-        if ledger is None:
-            replace_file(self.path, json.dumps(entry))
         self.value, self.number = value, self.number + 1
+        if ledger is None:
+            self._unwritten = entry
+            try:
+                self._write()
+            except IngestError as error:
+                # The batch is in the channel, so this is no failure of it: the next one waits.
+                _log.warning("position_not_stored", source=self._source.name, reason=str(error))
 
     def settle(self) -> bool:
         """Find out whether the delivery that failed was committed nevertheless. Return whether the
@@ -104,7 +146,7 @@ class Bookmark:
             return None if mark is None else self._entry(mark, "the ledger")
         try:
             written = self.path.read_text()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         entry = self._entry(written, str(self.path))
         if entry["key"] != self._key:

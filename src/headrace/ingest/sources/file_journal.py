@@ -9,6 +9,7 @@ from typing import NamedTuple
 from headrace.ingest.file.replaced_file import replace_file
 
 _LINES_BEFORE_REWRITE = 1000
+_FORGET_SECONDS = 24 * 3600.0
 
 
 class FileProgress(NamedTuple):
@@ -56,6 +57,7 @@ class FileJournal:
         self._path = path
         self._lines = 0
         self.files: dict[str, FileProgress] = {}
+        self._missing_since: dict[str, float] = {}
 
     def load(self) -> None:
         """Read the steps of earlier runs."""
@@ -86,10 +88,22 @@ class FileJournal:
             os.fdatasync(file.fileno())
         self._lines += 1
 
-    def forget_missing(self, present: Iterable[str]) -> None:
-        """Leave out files that are gone, the next time the journal is rewritten."""
+    def forget_missing(self, present: Iterable[str], now: float) -> None:
+        """Leave out files that are gone for a day, the next time the journal is rewritten. A folder
+        that is not mounted, or a listing that is not complete, must not bring all files again: an
+        empty one says nothing.
+
+        Args:
+            now: the seconds of a clock that only goes forward.
+        """
         kept = set(present)
-        self.files = {key: each for key, each in self.files.items() if key in kept}
+        if not kept:
+            return
+        since = {key: self._missing_since.get(key, now) for key in self.files if key not in kept}
+        for key, at in list(since.items()):
+            if now - at >= _FORGET_SECONDS:
+                del since[key], self.files[key]
+        self._missing_since = since
 
     def _rewrite(self) -> None:
         lines = [json.dumps([key, each.to_text()]) + "\n" for key, each in self.files.items()]

@@ -1,5 +1,6 @@
 """The files source: rows of Parquet and CSV files in a folder or a bucket, each file once."""
 
+import posixpath
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -86,6 +87,10 @@ class FilesSource(ReplayableSource):
         self._move_to = (settings.optional("moveTo") or "").strip("/")
         if (self._after == "move") != bool(self._move_to):
             raise settings.wrong("moveTo", "moveTo goes with afterRead = move, and only with that")
+        if self._move_to:
+            self._move_to = posixpath.normpath(self._move_to)
+            if self._move_to.split("/")[0] in (".", ".."):
+                raise settings.wrong("moveTo", "moveTo is no folder below path: write done")
         self._batch = settings.number("batchSize")
         self._journal = FileJournal(self._journal_path)
         self._folder: StorageFolder | None = None
@@ -146,18 +151,20 @@ class FilesSource(ReplayableSource):
         assert self._rows is not None
         try:
             rows = next(self._rows, None)
+            batch = None if rows is None else self._events(rows)
         except BadFile as error:
             self.counters.add("EventReadFail")
             _log.error("file_not_read", source=self.name, path=self._path(), reason=str(error))
             self._end_of_file(readable=False)
             return True
-        except OSError:
+        except Exception:
+            # The iterator has ended with it; the end of the file is elsewhere.
             self._close()
             raise
-        if rows is None:
+        if batch is None:
             self._end_of_file(readable=True)
         else:
-            self._step(self._events(rows), self._delivered + len(rows), done=False)
+            self._step(batch, self._delivered + len(batch), done=False)
         return True
 
     def _path(self) -> str:
@@ -213,8 +220,7 @@ class FilesSource(ReplayableSource):
             elif self._after != "keep" and progress.rows >= 0 and self._is_stored(file.key):
                 self._put_away(file)
         if self.ledger is None:
-            self._journal.forget_missing(present)
-            self._known = self._journal.files
+            self._journal.forget_missing(present, time.monotonic())
 
     def _listing(self) -> Iterator[FoundFile]:
         assert self._folder is not None
@@ -229,8 +235,7 @@ class FilesSource(ReplayableSource):
             if self._move_to and key.startswith(f"{self._move_to}/"):
                 continue
             if _matches(key, self._pattern):
-                identity = f"{info.size}:{info.mtime_ns}"
-                yield FoundFile(key, info.path, identity, (info.mtime_ns or 0) / 1e9)
+                yield FoundFile(key, info.path, _identity(info), (info.mtime_ns or 0) / 1e9)
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -301,14 +306,39 @@ class FilesSource(ReplayableSource):
         assert self._folder is not None
         filesystem = self._folder.filesystem
         try:
+            now = filesystem.get_file_info(file.path)
+            if now.type is pa.fs.FileType.File and not _is_unchanged(file, now):
+                # Another file by now: it is read, or read again, at the next look.
+                _log.warning("file_changed", source=self.name, path=file.path)
+                return
             if self._after == "delete":
                 filesystem.delete_file(file.path)
                 return
-            target = self._folder.path(f"{self._move_to}/{file.key}")
+            target = self._free(self._folder.path(f"{self._move_to}/{file.key}"), file)
             filesystem.create_dir(target.rpartition("/")[0], recursive=True)
             filesystem.move(file.path, target)
         except FileNotFoundError:
             _log.warning("file_vanished", source=self.name, path=file.path)
+
+    def _free(self, target: str, file: FoundFile) -> str:
+        """Return the path of a moved file: one that no earlier file of its name has."""
+        assert self._folder is not None
+        free, tries = target, 0
+        while self._folder.filesystem.get_file_info(free).type is not pa.fs.FileType.NotFound:
+            tries += 1
+            free = f"{target}.{int(file.changed_at)}" + (f".{tries}" if tries > 1 else "")
+        return free
+
+
+def _identity(info: "pa.fs.FileInfo") -> str:
+    return f"{info.size}:{info.mtime_ns}"
+
+
+def _is_unchanged(file: FoundFile, now: "pa.fs.FileInfo") -> bool:
+    """Return whether a file is the one that was read. A bucket may say the time of one file in
+    whole seconds, and that of a listed one more exactly."""
+    read, found = file.identity, _identity(now)
+    return read == found or (found.endswith("0" * 9) and read[:-9] == found[:-9])
 
 
 def _matches(key: str, pattern: str) -> bool:

@@ -89,7 +89,7 @@ class SingerSource(ReplayableSource):
         self._schema_header = settings.flag("schemaHeader")
         self._skip_bad = settings.flag("skipBadLines")
         self._bookmark = Bookmark(
-            self, f"singer {Path(self._command[0]).name}", settings.optional("positionFile")
+            self, _place(self._command[0], settings), settings.optional("positionFile")
         )
         self._tap: Program | None = None
         self._next_run_at = float("-inf")
@@ -146,8 +146,10 @@ class SingerSource(ReplayableSource):
         stored = TapPosition(*(self._bookmark.value or ()))
         command = list(self._command)
         if stored.state is not None:
-            path = self._bookmark.path.with_suffix(".state")
-            replace_file(path, json.dumps(stored.state))
+            # The whole name is part of it: no two sources share the file, nor is it the position.
+            position = self._bookmark.path
+            path = position.with_name(position.name + ".tap-state")
+            replace_file(path, json.dumps(stored.state), private=True)
             command += ["--state", str(path)]
         self._read = TapPosition(stored.state)
         self._skip = TapPosition() if self._distrusted else stored
@@ -259,3 +261,9 @@ class SingerSource(ReplayableSource):
         self._end_tap()
         self._next_run_at = time.monotonic() + self._interval_seconds
         _log.info("tap_ended", source=self.name, tap=tap.name)
+
+
+def _place(program: str, settings: Settings) -> str:
+    """Return what a position is in: with another configuration or catalog it says nothing."""
+    files = [settings.optional(key) for key in ("config", "catalog", "properties")]
+    return " ".join(["singer", Path(program).name, *(each for each in files if each)])

@@ -85,7 +85,9 @@ class SqlSource(ReplayableSource):
         self._next_poll_at = float("-inf")
         self._database = Database(settings)
         self._bookmark = Bookmark(
-            self, _place(relation, columns), settings.optional("positionFile")
+            self,
+            _place(self._database.place, relation, columns),
+            settings.optional("positionFile"),
         )
 
     def start(self) -> None:
@@ -199,10 +201,13 @@ def _zone(settings: Settings) -> tzinfo:
         raise settings.wrong("timeZone", f"there is no time zone {written!r}") from None
 
 
-def _place(relation: "str | tuple[str | None, str]", columns: Mapping[str, str]) -> str:
-    """Return what a position is in: with another table or other columns it says nothing."""
+def _place(
+    database: str, relation: "str | tuple[str | None, str]", columns: Mapping[str, str]
+) -> str:
+    """Return what a position is in: with another database, another table or other columns it says
+    nothing."""
     if isinstance(relation, str):
         name = f"query {sha256(relation.encode()).hexdigest()[:16]}"
     else:
         name = ".".join(part for part in relation if part)
-    return f"sql {name} {' '.join(columns.values())}".strip()
+    return f"sql {database} {name} {' '.join(columns.values())}".strip()

@@ -3,19 +3,22 @@
 import base64
 import binascii
 import json
+import math
 from collections.abc import Callable
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import CompileError
 
 from headrace.model.error import HeadraceError
 
 _LARGEST = 2**63
 _LONGEST_NUMBER = 1000
+_FINITE = (mysql.DOUBLE, mysql.FLOAT, mysql.REAL)  # they have no infinity
 
 
 class BadRow(HeadraceError):
@@ -58,7 +61,10 @@ def _boolean(kind: Any, value: Any) -> bool | None:
 
 
 def _float(kind: Any, value: Any) -> float | None:
-    return None if isinstance(value, bool) else float(value)
+    number = float(value)
+    if isinstance(value, bool) or (isinstance(kind, _FINITE) and not math.isfinite(number)):
+        return None
+    return number
 
 
 def _array(kind: Any, value: Any) -> list[Any] | None:
@@ -70,6 +76,7 @@ def _array(kind: Any, value: Any) -> list[Any] | None:
 def _text(kind: Any, value: Any) -> str | None:
     if not isinstance(value, str) or "\0" in value:
         return None
+    value.encode()  # half of a surrogate pair is no text of any database
     return value if kind.length is None or len(value) <= kind.length else None
 
 
@@ -90,12 +97,20 @@ def _decimal(kind: Any, value: Any) -> Decimal | None:
     return number if number.is_finite() else None
 
 
+def _datetime(kind: Any, value: Any) -> datetime:
+    """Return a time; a column without a zone holds UTC."""
+    at = datetime.fromisoformat(value)
+    if at.tzinfo is None or kind.timezone:
+        return at
+    return at.astimezone(UTC).replace(tzinfo=None)
+
+
 _CONVERTERS: Final[tuple[tuple[Any, Callable[[Any, Any], Any]], ...]] = (
     (sa.Boolean, _boolean),
     (sa.Integer, _whole),
     (sa.Float, _float),  # before Numeric, which it derives from
     (sa.Numeric, _decimal),
-    (sa.DateTime, lambda kind, value: datetime.fromisoformat(value)),
+    (sa.DateTime, _datetime),
     (sa.Date, lambda kind, value: date.fromisoformat(value)),
     (sa.Time, lambda kind, value: time.fromisoformat(value)),
     (sa.Interval, lambda kind, value: timedelta(seconds=value)),

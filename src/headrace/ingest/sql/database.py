@@ -34,6 +34,11 @@ _DRIVERS: Final = {
     "mysql": ("mysql+pymysql", "mysql"),
     "mariadb": ("mariadb+pymysql", "mysql"),
 }
+# A host that went away must not hold a component for ever. Seconds, but for tcp_user_timeout.
+_TIMEOUTS: Final[dict[str, dict[str, object]]] = {
+    "psycopg": {"connect_timeout": 10, "tcp_user_timeout": 60_000, "keepalives_idle": 30},
+    "pymysql": {"connect_timeout": 10, "read_timeout": 300, "write_timeout": 60},
+}
 _NUMBER = re.compile(r"\d{1,9}")
 _NAME = re.compile(r"[^\x00\"`\[\]]+")
 
@@ -54,7 +59,7 @@ class Database:
         try:
             self.engine: Engine = sa.create_engine(
                 url,
-                connect_args=_arguments(settings),
+                connect_args={**_timeouts(url), **_arguments(settings)},
                 hide_parameters=True,
                 pool_size=1,
                 max_overflow=0,
@@ -77,6 +82,13 @@ class Database:
     def dialect(self) -> str:
         """The database's name: postgresql, mysql, mariadb, sqlite."""
         return str(self.engine.dialect.name)
+
+    @property
+    def place(self) -> str:
+        """Which database it is, without user and password."""
+        url = self.engine.url
+        host = f"{url.host or ''}{f':{url.port}' if url.port else ''}"
+        return f"{url.get_backend_name()}://{host}/{url.database or ''}"
 
     @contextmanager
     def transaction(self, what: str) -> Iterator[Connection]:
@@ -156,6 +168,13 @@ def _url(settings: Settings) -> URL:
         username=settings.optional("username") or url.username,
         password=settings.optional("password") or url.password,
     )
+
+
+def _timeouts(url: URL) -> dict[str, object]:
+    """Return the timeouts of a driver; those in the URL come first."""
+    _, _, driver = url.drivername.partition("+")
+    defaults = _TIMEOUTS.get(driver, {})
+    return {name: value for name, value in defaults.items() if name not in url.query}
 
 
 def _arguments(settings: Settings) -> dict[str, object]:

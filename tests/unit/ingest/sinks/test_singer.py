@@ -129,6 +129,51 @@ def test_events_that_are_no_records_can_be_set_aside(target: Target) -> None:
     assert json.loads(letters.read_text())["body"] == "x"
 
 
+@pytest.mark.parametrize("header", ["{", "[1]", "{}", '{"schema": 1}', "[" * 100_000])
+def test_a_header_that_is_no_schema_sets_the_event_aside(target: Target, header: str) -> None:
+    letters = target.folder / "dead.jsonl"
+    bad = Event({"singer.schema": header}, b'{"id": 1}')
+    good = Event({}, b'{"id": 2}')
+    with target.sink(deadLetterFile=str(letters)) as sink:
+        sink.deliver(EventBatch.of([bad, good]))
+    assert [each["record"]["id"] for each in target.written("RECORD")] == [2]
+    assert "is no SCHEMA" in json.loads(letters.read_text())["reason"]
+
+
+def test_a_batch_that_cannot_be_sent_feeds_nothing(target: Target) -> None:
+    good = [Event({}, json.dumps({"id": 1, "text": "x" * 100_000}).encode())] * 20
+    with target.sink() as sink:
+        with pytest.raises(DeliveryFailed, match="is no SCHEMA"):
+            sink.deliver(EventBatch.of([*good, Event({"singer.schema": "{"}, b"{}")]))
+        sink.deliver(rows({"id": 2}))
+    assert [each["record"]["id"] for each in target.written("RECORD")] == [2]
+
+
+def test_a_target_is_not_used_after_any_error(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with target.sink() as sink:
+        with monkeypatch.context() as patch:
+            patch.setattr("headrace.ingest.sinks.singer._line", out_of_memory)
+            with pytest.raises(MemoryError):
+                sink.deliver(rows({"id": 1}))
+        assert sink.counters["ConnectionClosedCount"] == 1
+
+
+def out_of_memory(message: object) -> bytes:
+    raise MemoryError
+
+
+def test_streams_without_end_do_not_fill_the_memory(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.ingest.sinks.singer._STREAMS_KEPT", 2)
+    events = [Event({"stream": name}, b'{"id": 1}') for name in ("a", "b", "c", "a")]
+    with target.sink() as sink:
+        sink.deliver(EventBatch.of(events))
+    assert [each["stream"] for each in target.written("SCHEMA")] == ["a", "b", "c", "a"]
+
+
 def test_more_than_a_pipe_holds_is_written(target: Target) -> None:
     with target.sink() as sink:
         sink.deliver(rows(*({"id": row, "text": "x" * 10_000} for row in range(300))))

@@ -4,19 +4,24 @@ import json
 import re
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import OperationalError
 
 from headrace.ingest.agent.component_type import find_component
 from headrace.ingest.error import DeliveryFailed, IngestError
 from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.sink import Sink
-from headrace.ingest.sql.table_writer import TableWriter
+from headrace.ingest.sql.column_value import BadRow, column_value
+from headrace.ingest.sql.table_writer import Change, TableWriter
 from headrace.model.error import ConfigError
 from testkit.sample.ingest_agent import make
 
@@ -140,6 +145,52 @@ def test_rows_that_only_the_database_refuses_go_there_too(shop: Shop) -> None:
     assert "UNIQUE" in shop.reasons[0]
 
 
+def test_half_a_surrogate_pair_is_a_bad_row(shop: Shop) -> None:
+    shop.query("CREATE TABLE loose (id INTEGER PRIMARY KEY, item VARCHAR(5), any)")
+    with shop.sink(deadLetterFile=str(shop.letters), table="loose") as sink:
+        broken = "\ud800"
+        sink.deliver(rows({"id": 1, "item": broken}, {"id": 2, "any": broken}, {"id": 3}))
+    assert shop.query("SELECT id FROM loose") == [(3,)]
+    assert len(shop.reasons) == 2
+
+
+@pytest.mark.parametrize(("number", "about_rows"), [(3819, True), (4025, True), (2006, False)])
+def test_violated_checks_of_mysql_are_about_rows(
+    shop: Shop, number: int, about_rows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = TableWriter.write
+
+    def checked(writer: TableWriter, connection: Connection, changes: Sequence[Change]) -> None:
+        if any(change.values["id"] == 1 for change in changes):
+            raise OperationalError("INSERT", {}, Exception(number, "refused"))
+        write(writer, connection, changes)
+
+    monkeypatch.setattr(TableWriter, "write", checked)
+    with shop.sink(deadLetterFile=str(shop.letters)) as sink:
+        if about_rows:
+            sink.deliver(rows({"id": 1}, {"id": 2}))
+        else:
+            with pytest.raises(DeliveryFailed):
+                sink.deliver(rows({"id": 1}, {"id": 2}))
+    assert shop.query("SELECT id FROM orders") == ([(2,)] if about_rows else [])
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", float("-inf")])
+def test_mysql_has_no_infinity(value: object) -> None:
+    with pytest.raises(BadRow):
+        column_value(sa.Column("x", mysql.DOUBLE()), value)
+    assert column_value(sa.Column("x", mysql.DOUBLE()), "1.5") == 1.5
+    assert column_value(sa.Column("x", postgresql.DOUBLE_PRECISION()), "inf") == float("inf")
+
+
+def test_a_column_without_a_zone_holds_utc() -> None:
+    written = "2026-01-02T03:04:05+02:00"
+    plain = column_value(sa.Column("at", sa.DateTime()), written)
+    assert plain == datetime(2026, 1, 2, 1, 4, 5)
+    zoned = column_value(sa.Column("at", sa.DateTime(timezone=True)), written)
+    assert zoned.isoformat() == written
+
+
 def test_dead_letters_keep_bodies_that_are_no_text(shop: Shop) -> None:
     with shop.sink(deadLetterFile=str(shop.letters)) as sink:
         sink.deliver(EventBatch.of([Event({"a": "b"}, b"\xff")]))
@@ -213,3 +264,25 @@ def test_a_missing_library_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
     with pytest.raises(ConfigError, match=r"needs sqlalchemy: pip install 'headrace\[sql\]'"):
         find_component(kind, "sql")
+
+
+@pytest.mark.parametrize(
+    ("url", "name"), [("postgresql", "tcp_user_timeout"), ("mysql", "read_timeout")]
+)
+def test_a_host_that_went_away_is_noticed(
+    url: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[dict[str, object]] = []
+    create = sa.create_engine
+
+    def create_engine(*urls: sa.URL, connect_args: dict[str, object], **options: Any) -> sa.Engine:
+        given.append(connect_args)
+        return create(*urls, connect_args=connect_args, **options)
+
+    monkeypatch.setattr(sa, "create_engine", create_engine)
+    texts = {"url": f"{url}://host/shop", "table": "orders", "keyColumns": "id"}
+    make("sink", "sql", texts)
+    make("sink", "sql", {**texts, "connect.connect_timeout": "3"})
+    make("sink", "sql", {**texts, "url": f"{url}://host/shop?connect_timeout=4"})
+    assert [each.get("connect_timeout") for each in given] == [10, 3, None]
+    assert all(name in each for each in given)

@@ -108,3 +108,30 @@ def test_what_is_no_position_is_an_error(tmp_path: Path, content: str) -> None:
     path.write_text(content)
     with pytest.raises(IngestError, match="holds no position"):
         Bookmark(OneBatch(None), "table", str(path)).load()
+
+
+def test_a_file_that_cannot_be_written_is_found_before_any_delivery(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    bookmark = Bookmark(OneBatch(None), "table", str(tmp_path / "file" / "position.json"))
+    with pytest.raises(IngestError, match="positionFile"):
+        bookmark.load()
+
+
+def test_a_file_that_fails_later_repeats_no_batch(tmp_path: Path) -> None:
+    folder = tmp_path / "positions"
+    source = OneBatch(None)
+    bookmark = Bookmark(source, "table", str(folder / "position.json"))
+    bookmark.load()
+    folder.rmdir()
+    folder.write_text("in the way")
+    bookmark.deliver(rows(b"1"), [1])
+    assert bookmark.value == [1]
+    with pytest.raises(IngestError, match="the position is not stored"):
+        bookmark.deliver(rows(b"2"), [2])
+    assert source.bodies == [b"1"]
+    folder.unlink()
+    bookmark.deliver(rows(b"2"), [2])
+    assert source.bodies == [b"1", b"2"]
+    again = Bookmark(OneBatch(None), "table", str(folder / "position.json"))
+    again.load()
+    assert again.value == [2]

@@ -16,6 +16,7 @@ import pytest
 
 from headrace.ingest.error import ChannelError
 from headrace.ingest.source import PollableSource
+from headrace.ingest.sources.file_journal import FileJournal, FileProgress
 from headrace.model.error import ConfigError
 from testkit.sample.ingest_agent import RecordingProcessor, make, source_alone
 
@@ -159,6 +160,36 @@ def test_read_files_are_put_away(folder: Folder, after: str, left: list[str]) ->
     assert folder.read(pattern="**/*.csv", afterRead=after, **texts) == []
 
 
+@pytest.mark.parametrize("after", ["delete", "move"])
+def test_a_file_that_was_replaced_meanwhile_is_not_put_away(folder: Folder, after: str) -> None:
+    folder.put("a.csv", b"id\n1\n")
+    texts = {"moveTo": "done"} if after == "move" else {}
+    with folder.source(afterRead=after, pollDelay="3600000", **texts) as (source, _):
+        source.poll()
+        path = folder.put("a.csv", b"id\n2\n")
+        while source.poll():
+            pass
+    assert path.read_bytes() == b"id\n2\n"
+    assert folder.read(afterRead=after, **texts) == [{"id": "2"}]
+    assert not path.exists()
+
+
+def test_moved_files_are_not_read_again(folder: Folder) -> None:
+    folder.put("a.csv", b"id\n1\n")
+    texts = {"pattern": "**/*.csv", "afterRead": "move", "moveTo": "./x//done/"}
+    assert len(folder.read(**texts)) == 1
+    assert folder.read(**texts) == []
+    assert (folder.root / "x/done/a.csv").exists()
+
+
+def test_moved_files_of_one_name_are_all_kept(folder: Folder) -> None:
+    for number in range(3):
+        folder.put("a.csv", f"id\n{number}\n".encode())
+        assert len(folder.read(afterRead="move", moveTo="done")) == 1
+    kept = sorted(path.read_text() for path in (folder.root / "done").iterdir())
+    assert kept == ["id\n0\n", "id\n1\n", "id\n2\n"]
+
+
 def test_a_file_of_the_same_name_is_another_one(folder: Folder) -> None:
     folder.put("a.csv", b"id\n1\n")
     assert len(folder.read()) == 1
@@ -184,6 +215,90 @@ def test_a_broken_file_does_not_stop_the_others(folder: Folder) -> None:
     assert broken.exists()
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([b"\xff"], pa.binary()).view(pa.string()),
+        pa.array([253_402_300_800], pa.timestamp("s")),  # year 10000
+    ],
+    ids=["text", "time"],
+)
+def test_values_that_cannot_be_read_keep_the_file(folder: Folder, column: pa.Array) -> None:
+    path = folder.put("a.parquet", pa.table({"bad": column}))
+    with folder.source(afterRead="delete") as (source, _):
+        while source.poll():
+            pass
+        assert source.counters["EventReadFail"] == 1
+    assert path.exists()
+
+
+def test_a_file_is_read_again_after_an_error_that_is_not_its_own(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder.put("a.parquet", numbers(2))
+    with folder.source(afterRead="delete") as (source, got):
+        with monkeypatch.context() as patch:
+            patch.setattr("headrace.ingest.sources.files.row_json", out_of_memory)
+            with pytest.raises(MemoryError):
+                source.poll()
+            assert path.exists()
+        while source.poll():
+            pass
+    assert len(got.bodies) == 2
+
+
+def out_of_memory(row: object) -> bytes:
+    raise MemoryError
+
+
+@pytest.mark.parametrize("left", [[], ["b.csv"]])
+def test_files_that_one_listing_does_not_have_are_not_read_again(
+    folder: Folder, tmp_path: Path, left: list[str]
+) -> None:
+    for name in ("a.csv", "b.csv"):
+        folder.put(name, f"id\n{name}\n".encode())
+    away = tmp_path / "away"
+    away.mkdir()
+    with folder.source() as (source, got):
+        while source.poll():
+            pass
+        hidden = [path for path in folder.root.iterdir() if path.name not in left]
+        for path in hidden:
+            path.rename(away / path.name)
+        source.poll()
+        for path in hidden:
+            (away / path.name).rename(path)
+        while source.poll():
+            pass
+    assert len(got.bodies) == 2
+    assert folder.read() == []
+
+
+def test_a_file_is_forgotten_when_it_is_gone_for_a_day(tmp_path: Path) -> None:
+    journal = FileJournal(lambda: tmp_path / "journal.jsonl")
+    journal.files = dict.fromkeys(("a", "b", "c"), FileProgress("1:2", 3, True, 4))
+    day = 24 * 3600.0
+    journal.forget_missing(["a", "b"], 0.0)
+    journal.forget_missing(["a"], day - 1)
+    assert set(journal.files) == {"a", "b", "c"}
+    journal.forget_missing([], 3 * day)
+    journal.forget_missing(["a", "b"], day)
+    assert set(journal.files) == {"a", "b"}
+
+
+@pytest.mark.parametrize("content", [b"1" * 200, b'"' + b'\n","' * 40], ids=["line", "quotes"])
+def test_a_row_without_an_end_does_not_fill_the_memory(
+    folder: Folder, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.ingest.file.table_file._LONGEST_ROW", 100)
+    folder.put("a.csv", b"id\n" + b"1\n" * 200 + content)
+    with folder.source(batchSize="50") as (source, got):
+        while source.poll():
+            pass
+        assert source.counters["EventReadFail"] == 1
+    assert len(got.bodies) == 200
+
+
 def test_the_journal_stays_small(folder: Folder, tmp_path: Path) -> None:
     folder.put("a.csv", b"id\n" + b"1\n" * 3000)
     assert len(folder.read(batchSize="1")) == 3000
@@ -196,6 +311,9 @@ def test_the_journal_stays_small(folder: Folder, tmp_path: Path) -> None:
         ({"csv.delimiter": "||"}, "write one character"),
         ({"afterRead": "move"}, "moveTo goes with"),
         ({"moveTo": "x"}, "moveTo goes with"),
+        ({"afterRead": "move", "moveTo": "../x"}, "no folder below path"),
+        ({"afterRead": "move", "moveTo": "a/../../x"}, "no folder below path"),
+        ({"afterRead": "move", "moveTo": "./"}, "no folder below path"),
     ],
 )
 def test_settings_that_cannot_be_meant(texts: dict[str, str], message: str) -> None:

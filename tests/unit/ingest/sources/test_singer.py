@@ -164,6 +164,24 @@ def test_a_program_that_is_not_there_is_named(tap: Tap) -> None:
         source.poll()
 
 
+def test_the_state_of_the_tap_has_a_file_of_its_own(tap: Tap, tmp_path: Path) -> None:
+    position = tmp_path / "orders.state"
+    with tap.source({"rows": 25}, positionFile=str(position)) as (source, _):
+        poll_until(source, (tmp_path / "orders.state.tap-state").exists)
+    assert "key" in json.loads(position.read_text())
+    assert (tmp_path / "orders.state.tap-state").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_position_of_another_catalog_is_not_used(tap: Tap, tmp_path: Path) -> None:
+    with tap.source({"rows": 3}) as (source, got):
+        poll_until(source, lambda: tap.position == [{"next": 3}, 0, ""])
+    catalog = tmp_path / "catalog.json"
+    catalog.write_text("{}")
+    with tap.source({"rows": 3}, catalog=str(catalog)) as (source, got):
+        poll_until(source, lambda: len(got.bodies) >= 3)
+    assert ids(got) == [0, 1, 2]
+
+
 def poll_until_raises(source: PollableSource) -> None:
     while True:
         source.poll()

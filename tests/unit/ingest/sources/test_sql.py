@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from headrace.ingest.error import ChannelError, IngestError
+from headrace.ingest.settings import Settings
 from headrace.ingest.sources.sql import SqlSource
+from headrace.ingest.sql.database import DATABASE_SETTINGS, Database
 from headrace.model.error import ConfigError
 from testkit.sample.ingest_agent import RecordingProcessor, make, source_alone
 
@@ -163,6 +165,20 @@ def test_a_position_in_another_table_is_not_used(shop: Shop) -> None:
     shop.add(5)
     assert shop.poll_all(BY_ID) == [5]
     assert shop.poll_all({**BY_ID, "table": "returns"}) == [1]
+
+
+def test_a_position_in_another_database_is_not_used(shop: Shop, tmp_path: Path) -> None:
+    shop.add(1)
+    assert shop.poll_all(BY_ID) == [1]
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(shop.path.read_bytes())
+    assert shop.poll_all({**BY_ID, "url": f"sqlite:///{copy}"}) == [1]
+
+
+def test_a_position_is_bound_to_its_database_without_the_user() -> None:
+    texts = {"url": "postgresql://me:secret@host:5433/shop"}
+    settings = Settings.from_texts(DATABASE_SETTINGS, texts)
+    assert Database(settings).place == "postgresql://host:5433/shop"
 
 
 def test_a_broken_position_file_is_not_overlooked(shop: Shop, tmp_path: Path) -> None:
