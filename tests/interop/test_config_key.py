@@ -14,6 +14,10 @@ from testkit.process.wire_client import WireClient
 
 _TYPES_OF_OURS = {"listener.security.protocol.map"}
 """Kafka reads it as one text, this broker as a list."""
+_KINDS = sorted(
+    set(ConfigResourceType) - {ConfigResourceType.BROKER_LOGGER, ConfigResourceType.MIRROR_LINK}
+)
+"""What Kafka's brokers have keys of; mirror links are this broker's own."""
 
 
 def described(address: str, kind: ConfigResourceType, name: str) -> dict[str, Any]:
@@ -39,7 +43,7 @@ def create(address: str, topic: str) -> None:
         client.ask(ApiKey.CREATE_TOPICS, 6, {"topics": [new_topic], "timeout": 60_000})
 
 
-@pytest.mark.parametrize("kind", set(ConfigResourceType) - {ConfigResourceType.BROKER_LOGGER})
+@pytest.mark.parametrize("kind", _KINDS)
 def test_every_key_of_apache_kafka_is_described(
     apache_kafka: ApacheKafka, broker: BrokerProcess, topic: str, kind: ConfigResourceType
 ) -> None:
