@@ -25,21 +25,25 @@ FAULTS = """async () => (await axe.run(document, {resultTypes: ["violations"]}))
   .filter((each) => ["serious", "critical"].includes(each.impact))
   .map((each) => [each.id, each.nodes.map((node) => node.html.slice(0, 200))])"""
 FITS = "document.scrollingElement.scrollWidth <= 390"
-OLD: dict[str, Any] = {
-    "type": "record",
-    "name": "Click",
-    "doc": SCRIPT,
-    "fields": [{"name": "page", "type": "string"}],
-}
-NEW = {**OLD, "fields": [*OLD["fields"], {"name": "ms", "type": "int", "default": 0}]}
 
 
-@pytest.fixture(scope="module")
+def versions_of(topic: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return two versions of a schema that no other topic has: ids belong to texts."""
+    old: dict[str, Any] = {
+        "type": "record",
+        "name": topic.replace("-", "_"),
+        "doc": SCRIPT,
+        "fields": [{"name": "page", "type": "string"}],
+    }
+    return old, {**old, "fields": [*old["fields"], {"name": "ms", "type": "int", "default": 0}]}
+
+
+@pytest.fixture
 def topic(broker: BrokerProcess, registry: RegistryClient, schema_console: ConsoleServer) -> str:
     """A topic with a value of the second of two versions."""
     name = f"clicks-{uuid.uuid4().hex[:8]}"
     serializer = Serializer(registry)
-    for each in (OLD, NEW):
+    for each in versions_of(name):
         text = SchemaText(SchemaType.AVRO, json.dumps(each))
         schema = serializer.register(f"{name}-value", text)
     producer = Producer({"bootstrap.servers": broker.address})
@@ -98,10 +102,11 @@ def test_subjects_are_found_by_keyboard_and_their_versions_compared(page: Page, 
 
 
 def test_a_schema_is_tried_out_and_registered(page: Page, topic: str) -> None:
+    _, new = versions_of(topic)
     go(page, f"/schemas/{topic}-value/try")
     schema = page.get_by_label("Schema", exact=True)
-    expect(schema).to_have_value(json.dumps(NEW, indent=2))
-    wrong = {**NEW, "fields": [*NEW["fields"], {"name": "who", "type": "string"}]}
+    expect(schema).to_have_value(json.dumps(new, indent=2))
+    wrong = {**new, "fields": [*new["fields"], {"name": "who", "type": "string"}]}
     schema.fill(json.dumps(wrong))
     page.get_by_role("button", name="Try out").click()
     verdict = page.locator(".verdict")
