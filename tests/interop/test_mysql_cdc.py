@@ -11,6 +11,7 @@ from typing import Any
 import pymysql
 import pytest
 
+from headrace.ingest.cdc.mysql.snapshot_reader import SnapshotReader
 from headrace.ingest.error import IngestError
 from headrace.testing.readiness import wait_until
 from testkit.peer.mariadb import MariadbServer
@@ -168,6 +169,33 @@ def test_a_snapshot_and_the_stream_write_the_same_values(capture: Capture) -> No
         "one": True,
         "bits": "AQE=",
     }
+
+
+def test_a_snapshot_waits_for_no_writer(capture: Capture) -> None:
+    capture.run("CREATE TABLE t (id int PRIMARY KEY, n int)")
+    capture.run("INSERT INTO t VALUES (1, 1)")
+    holder, waiter = capture.connect(), capture.connect()
+
+    def update(connection: Any, value: int) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"UPDATE {capture.name}.t SET n = {value} WHERE id = 1")
+
+    holder.begin()
+    update(holder, 2)
+    waiting = threading.Thread(target=update, args=(waiter, 3))
+    waiting.start()
+    waits = "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+    wait_until(lambda: capture.query(waits) == [(1,)], what="a writer that waits for the other")
+    before = capture.query("SHOW MASTER STATUS")[0]
+
+    reader = SnapshotReader(capture.connect())
+    holder.commit()
+    waiting.join()
+
+    assert tuple(reader.log) == (before[0], int(before[1]))
+    (rows,) = reader.read(reader.catalog.shape(capture.name, "t"), None, 10)
+    assert rows.rows == [(1, 1)]
+    reader.close()
 
 
 def test_kill_9_loses_and_doubles_nothing(capture: Capture, tmp_path: Path) -> None:

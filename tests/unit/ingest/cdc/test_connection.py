@@ -6,7 +6,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from pymysql.err import OperationalError
 
+from headrace.ingest.cdc.mysql import snapshot_reader
 from headrace.ingest.cdc.mysql.connection import MysqlCatalog
 from headrace.ingest.cdc.mysql.position import LogPosition
 from headrace.ingest.cdc.mysql.snapshot_reader import SnapshotReader
@@ -19,11 +21,47 @@ def test_policies_do_not_leave_out_rows_silently(monkeypatch: pytest.MonkeyPatch
     assert "-c row_security=off" in session.options
 
 
-def test_the_global_lock_is_waited_for_with_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+class FakeServer:
+    """Answers like MySQL; `busy` times the global lock is not to be had."""
+
+    def __init__(self, busy: int = 0) -> None:
+        self.statements: list[str] = []
+        self._busy = busy
+
+    def cursor(self) -> Any:
+        return nullcontext(SimpleNamespace(execute=self._execute, fetchall=list))
+
+    def _execute(self, statement: str, values: object = None) -> None:
+        self.statements.append(statement)
+        if "READ LOCK" in statement and self._busy:
+            self._busy -= 1
+            raise OperationalError(1205, "Lock wait timeout exceeded")
+
+
+@pytest.fixture
+def _fixed_log_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MysqlCatalog, "log_end", lambda _: LogPosition("log.1", 4))
-    statements: list[str] = []
-    cursor = SimpleNamespace(execute=statements.append)
-    SnapshotReader(SimpleNamespace(cursor=lambda: nullcontext(cursor)))
-    before = statements[: statements.index("FLUSH TABLES WITH READ LOCK")]
-    assert "SET SESSION lock_wait_timeout = 10" in before
+    monkeypatch.setattr(snapshot_reader, "_LOCK_PAUSE_SECONDS", 0)
+
+
+@pytest.mark.usefixtures("_fixed_log_end")
+def test_the_global_lock_is_waited_for_shortly_and_more_than_once() -> None:
+    server = FakeServer(busy=2)
+    assert SnapshotReader(server).log == LogPosition("log.1", 4)
+    before = server.statements[: server.statements.index("FLUSH TABLES WITH READ LOCK")]
+    assert "SET SESSION lock_wait_timeout = 2" in before
     assert "SET SESSION net_write_timeout = 3600" in before
+    assert server.statements[-4:] == [
+        "FLUSH TABLES WITH READ LOCK",
+        "FLUSH TABLES WITH READ LOCK",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+        "UNLOCK TABLES",
+    ]
+
+
+@pytest.mark.usefixtures("_fixed_log_end")
+def test_a_global_lock_that_is_never_free_is_an_error() -> None:
+    server = FakeServer(busy=100)
+    with pytest.raises(OperationalError):
+        SnapshotReader(server)
+    assert server.statements.count("FLUSH TABLES WITH READ LOCK") == 5

@@ -145,6 +145,15 @@ class MysqlCatalog:
             raise IngestError("the server writes no binary log: set log_bin")
         return LogPosition(str(rows[0][0]), int(rows[0][1]))
 
+    def snapshot_log(self) -> LogPosition | None:
+        """Return the position that the snapshot of this transaction belongs to, if it is known."""
+        found = {
+            str(name).lower(): value
+            for name, value in self._rows("SHOW SESSION STATUS LIKE 'binlog_snapshot%'")
+        }
+        file, offset = found.get("binlog_snapshot_file"), found.get("binlog_snapshot_position")
+        return LogPosition(str(file), int(offset)) if file and offset else None
+
     def tables(self, tables: TableFilter) -> list[TableShape]:
         """Return the tables that the filter lets through, by name."""
         rows = self._rows(

@@ -1,5 +1,6 @@
 """Reads the rows of tables in one snapshot of MySQL, in the order of their keys."""
 
+import time
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -7,8 +8,12 @@ from headrace.ingest.cdc.mysql.connection import MysqlCatalog, TableShape
 from headrace.ingest.cdc.mysql.position import LogPosition
 from headrace.ingest.cdc.table import Row
 
-_LOCK_SECONDS: Final = 10
+_LOCK_SECONDS: Final = 2
+_LOCK_TRIES: Final = 5
+_LOCK_PAUSE_SECONDS: Final = 0.2
+_LOCK_WAIT_TIMEOUT: Final = 1205
 _WRITE_SECONDS: Final = 3600
+_BEGIN: Final = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
 
 class Rows(NamedTuple):
@@ -21,8 +26,8 @@ class Rows(NamedTuple):
 class SnapshotReader:
     """Reads tables in a transaction that sees one state of the database.
 
-    A global read lock, held for a moment, makes the snapshot and the position of the binary log the
-    same point.
+    MariaDB says which position of the binary log a snapshot belongs to. With MySQL a global read
+    lock, held for a moment, makes both the same point.
 
     Attributes:
         log: the snapshot shows the transactions before this position.
@@ -33,16 +38,37 @@ class SnapshotReader:
         self.catalog = MysqlCatalog(connection)
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            # While the lock waits for a long query, all writes wait behind it.
-            cursor.execute(f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
             # Rows are sent while the topics take them, which may take long.
             cursor.execute(f"SET SESSION net_write_timeout = {_WRITE_SECONDS}")
-            cursor.execute("FLUSH TABLES WITH READ LOCK")
+            cursor.execute(_BEGIN)
+            self.log: LogPosition = self.catalog.snapshot_log() or self._locked(cursor)
+
+    def _locked(self, cursor: Any) -> LogPosition:
+        """Begin the transaction again, under a lock; return the position of the log."""
+        self._lock(cursor)
+        try:
+            cursor.execute(_BEGIN)
+            return self.catalog.log_end()
+        finally:
+            cursor.execute("UNLOCK TABLES")
+
+    def _lock(self, cursor: Any) -> None:
+        """Lock all tables.
+
+        While the lock waits for a statement, all writes wait behind it, and that statement may wait
+        for a row of one of them. So it waits shortly, more than once.
+        """
+        from pymysql.err import OperationalError
+
+        cursor.execute(f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
+        for tries_left in reversed(range(_LOCK_TRIES)):
             try:
-                cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-                self.log: LogPosition = self.catalog.log_end()
-            finally:
-                cursor.execute("UNLOCK TABLES")
+                cursor.execute("FLUSH TABLES WITH READ LOCK")
+                return
+            except OperationalError as error:
+                if error.args[0] != _LOCK_WAIT_TIMEOUT or not tries_left:
+                    raise
+            time.sleep(_LOCK_PAUSE_SECONDS)
 
     def read(self, table: TableShape, after: tuple[int, ...] | None, size: int) -> Iterator[Rows]:
         """Yield the rows after a key, at most `size` at a time."""
