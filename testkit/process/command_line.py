@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TextIO
+from unittest.mock import patch
 
 import structlog
 
 from headrace.cli.main import main
+from headrace.telemetry.log_levels import ROOT, log_levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,12 @@ def run_headrace(
         error_lines = io.BytesIO()
         err = _Stream(error_lines, others, sys.stderr)
         before = sys.argv, sys.stdin, sys.stdout, sys.stderr
-        logging = structlog.get_config()
+        logging, level = structlog.get_config(), log_levels.level(ROOT)
         sys.argv = ["headrace", *arguments]
         sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(typed), out, err
         try:
-            main()
+            with patch.object(structlog, "configure", _configure_uncached):
+                main()
             code = 0
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
@@ -67,9 +70,18 @@ def run_headrace(
             sys.argv, sys.stdin, sys.stdout, sys.stderr = before
             # A command that serves, or should be quiet, configures it for its whole process.
             structlog.configure(**logging)
+            log_levels.put(ROOT, level)
         out.flush()
         err.flush()
         return Finished(code, written.getvalue(), error_lines.getvalue().decode())
+
+
+_configure = structlog.configure
+
+
+def _configure_uncached(**options: Any) -> None:
+    """Configure logging for one command: loggers that keep it would be silent in later tests."""
+    _configure(**{**options, "cache_logger_on_first_use": False})
 
 
 class _Stream(io.TextIOWrapper):

@@ -1,5 +1,6 @@
 """A mirror topic with three replicas: whichever broker leads it copies it."""
 
+import uuid
 from collections import Counter
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -15,7 +16,6 @@ from headrace.client import (
 )
 from headrace.testing.readiness import wait_until
 
-TOPIC = "clicks"
 RECORDS = 200
 
 
@@ -61,7 +61,7 @@ def records(address, topic):
 
 
 def test_the_next_leader_goes_on_where_the_last_one_ended(broker, own_cluster):
-    topic = TOPIC
+    topic = f"clicks-{uuid.uuid4().hex[:8]}"
     with (
         ConnectionPool(ClientSettings.of({"bootstrap.servers": broker.address})) as source,
         ConnectionPool(ClientSettings.of({"bootstrap.servers": own_cluster.address})) as target,

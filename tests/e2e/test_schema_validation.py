@@ -20,9 +20,10 @@ RECORD_NAME = "io.confluent.kafka.serializers.subject.RecordNameStrategy"
 
 
 def test_only_records_with_registered_schemas_are_appended(
-    tmp_path: Path, broker: BrokerProcess
+    tmp_path: Path, broker: BrokerProcess, topic: str
 ) -> None:
-    with RegistryProcess(tmp_path / "registry", broker.address) as registry:
+    own = ("--topic", f"_schemas-{topic}", "--group", f"registry-{topic}")
+    with RegistryProcess(tmp_path / "registry", broker.address, *own) as registry:
         other = register(registry.url, "other-value", RECORD.replace('"R"', '"S"'))
         settings = {"confluent.schema.registry.url": registry.url}
         with (
