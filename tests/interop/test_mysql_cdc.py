@@ -210,9 +210,9 @@ def test_kill_9_loses_and_doubles_nothing(capture: Capture, tmp_path: Path) -> N
         try:
             with connection.cursor() as cursor:
                 cursor.execute(f"USE {capture.name}")
-                while not done.wait(0.02):
+                while not done.wait(0.05):
                     cursor.execute("BEGIN")
-                    for row in sorted(dice.sample(range(1, 1550), dice.choice((1, 3, 80)))):
+                    for row in sorted(dice.sample(range(1, 1550), dice.choice((1, 3, 30)))):
                         cursor.execute(
                             "INSERT INTO busy VALUES (%s, 1) "
                             "ON DUPLICATE KEY UPDATE version = version + 1",

@@ -274,7 +274,7 @@ class BusyTable:
         try:
             with psycopg.connect(self._url, autocommit=True) as connection:
                 connection.execute(f"SET search_path = {self._capture.name}".encode())
-                while not self._done.wait(0.02):
+                while not self._done.wait(0.05):
                     with connection.transaction(force_rollback=dice.random() < 0.1):
                         for _ in range(dice.choice((1, 3, 120))):
                             row = dice.randrange(1, 2050)
