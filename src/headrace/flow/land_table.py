@@ -20,7 +20,7 @@ from headrace.flow.execution.progress_group import group_of
 from headrace.flow.plan.client_option import brokers_of, user_settings, without_java
 from headrace.flow.storage.file_store import FileStore
 from headrace.flow.storage.hadoop_file_store import open_store
-from headrace.flow.storage.location import Location
+from headrace.flow.storage.location import Location, check_reachable
 from headrace.landing.batch_lander import Batch, BatchLander, BatchOptions
 from headrace.landing.batch_task import BatchTask, TaskFiles
 from headrace.landing.column_ddl import declared_columns
@@ -86,11 +86,27 @@ class TableLanding:
             raise FlowError("values with schemas need a schema registry: --registry URL")
         if self.columns is not None and self.values != "json":
             raise FlowError("columns are declared of JSON values: add --as json")
+        if self.starting not in ("earliest", "latest"):
+            raise FlowError(f"--start cannot be {self.starting!r}: write earliest or latest")
+        self._partitioning()
         self._declared()
 
     @property
     def name(self) -> str:
         return f"land-{self.topic}"
+
+    @property
+    def checkpoint(self) -> Location:
+        """The checkpoint, unless another one is named: a folder beside a Delta table.
+
+        Raises:
+            FlowError: the table is in a catalog, and has no folder of this machine.
+        """
+        if self.table.kind is TableKind.ICEBERG:
+            raise FlowError(
+                f"{self.table} needs a folder for Spark's checkpoint: --checkpoint DIR|URI"
+            )
+        return Location.of(f"{self.table.name}_checkpoint")
 
     def start(self, spark: Any, *, checkpoint: str, trigger: Mapping[str, Any] | None) -> Any:
         """Start the query, or continue where its checkpoint says.
@@ -128,8 +144,13 @@ class TableLanding:
         return writer.foreachBatch(landing.land).outputMode("append").start()
 
     def _check_table(self, spark: Any) -> None:
-        if self.table.kind is TableKind.DELTA:
-            open_store(spark, Location.of(self.table.name), "the table")
+        """Refuse files on this machine only: a commit would name files that are on others."""
+        is_delta = self.table.kind is TableKind.DELTA
+        place = self.table.name if is_delta else self.catalog.get("warehouse")
+        if place is not None:
+            # Not Hadoop's default file system: delta-rs and PyIceberg do not know it.
+            master = spark.sparkContext.master
+            check_reachable(Location.of(place), "the table", master=master, default_fs="file:///")
 
     def _declared(self) -> pa.Schema | None:
         """Return the columns of a new table; None if records show them."""
@@ -146,10 +167,13 @@ class TableLanding:
         brokers = brokers_of(own, self.brokers)
         return {
             "kafka.bootstrap.servers": self.brokers,
-            "subscribe": self.topic,
             "kafka.group.id": group_of(self.name),
             **without_java(user_settings(own, brokers, self.name)),
+            # Values are decoded behind the source, and the offsets must be those of one topic.
+            "subscribe": self.topic,
             "includeHeaders": "true",
+            "valueFormat": "raw",
+            "keyFormat": "raw",
         }
 
     def _audit(self, options: Mapping[str, str]) -> dict[str, str]:
@@ -256,14 +280,3 @@ def _tasks_of(rows: Any) -> Callable[[BatchTask], list[TaskFiles]]:
         return [pickle.loads(bytes(each.written)) for each in found]  # noqa: S301
 
     return run
-
-
-def default_checkpoint(table: TableName) -> Location:
-    """Return the checkpoint of a landing that names none: a folder beside a Delta table.
-
-    Raises:
-        FlowError: the table is in a catalog, and has no folder of this machine.
-    """
-    if table.kind is TableKind.ICEBERG:
-        raise FlowError(f"{table} needs a folder for Spark's checkpoint: --checkpoint DIR|URI")
-    return Location.of(f"{table.name}_checkpoint")

@@ -1,4 +1,4 @@
-"""Batches whose tasks write files elsewhere: repeated, in gaps, with new columns and bad records."""
+"""Batches whose tasks write files elsewhere: repeated, with gaps, columns and bad records."""
 
 import pickle
 from collections.abc import Callable
