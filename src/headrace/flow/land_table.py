@@ -93,7 +93,8 @@ class TableLanding:
 
     @property
     def name(self) -> str:
-        return f"land-{self.topic}"
+        """The name of the query and of its group: another than that of a landing in files."""
+        return f"land-{self.topic}-{self.table.kind}"
 
     @property
     def checkpoint(self) -> Location:

@@ -163,7 +163,7 @@ def land(
             options=own,
         )
     location = landing.checkpoint if checkpoint is None else Location.of(checkpoint)
-    name = f"land-{topic}"
+    name = landing.name
     options = RunOptions(
         program=f"land {topic}",
         brokers=landing.brokers,
