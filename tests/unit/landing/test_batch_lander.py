@@ -221,3 +221,25 @@ def test_files_are_split_by_the_hour(ground: Ground) -> None:
 
     assert values(ground) == [b"a", b"b", b"c"]
     assert existing_table(ground.name, ground.catalog).source.partition_by == "hour(timestamp)"
+
+
+def test_columns_that_one_task_finds_are_added_before_all_write(ground: Ground) -> None:
+    lander = ground.lander("json", "id INT")
+    lander.land(Batch(None, {0: 0}), tasks([]))
+    part: Records = [(0, 0, b'{"id": 1, "n": 5}')]
+    written: list[str] = []
+
+    def run(task: BatchTask) -> list[TaskFiles]:
+        assert task.columns is not None
+        found = tasks(part)(task)
+        if "n" in task.columns.names:
+            return found
+        written.extend(file.path for each in found for file in each.files)
+        return [*found, TaskFiles(1, new_columns=(pa.field("n", pa.int64()),))]
+
+    assert lander.land(Batch(None, {0: 1}), run) == 1
+
+    assert [(each["id"], each["n"]) for each in ground.rows()] == [(1, 5)]
+    assert len(written) == 1
+    folder = ground.name.path if ground.name.kind == "delta" else Path()
+    assert not (folder / written[0].removeprefix("file://")).exists()
