@@ -1,5 +1,5 @@
 """Drivers are killed with SIGKILL at random points: each record counts once, in a copied topic, in
-totals that are counted with state, and in landed files.
+totals that are counted with state, in landed files and in a table.
 
 A driver takes many seconds of processor time to start, so a plain run kills one, and one driver
 runs all queries; `HEADRACE_DRIVER_KILLS=20` kills twenty. `test_sink_commit.py` tests what a commit
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from deltalake import DeltaTable
 
 from headrace.audit.confluent import AuditedProducer
 from headrace.audit.feed import read_audit
@@ -32,7 +33,7 @@ from testkit.process.broker_process import BrokerProcess
 
 DRIVER = Path(__file__).with_name("program") / "crash.py"
 KILLS = int(os.environ.get("HEADRACE_DRIVER_KILLS", "1"))
-QUERIES = ("copy", "count", "land")
+QUERIES = ("copy", "count", "land", "land-table")
 PARTITIONS = 2
 BATCH_ROWS = 20
 BUCKET_MS = 10_000
@@ -47,6 +48,7 @@ class Site:
         self._address, self._audit_topic = broker.address, f"{topic}-audit"
         self.source, self.copy, self.totals = f"{topic}-in", f"{topic}-copy", f"{topic}-totals"
         self.lake = folder / "lake"
+        self._table = folder / "table"
         admin = AdminClient({"bootstrap.servers": broker.address})
         topics = [NewTopic(each, PARTITIONS, 1) for each in (self.source, self.copy)]
         for created in admin.create_topics([*topics, NewTopic(self.totals, 1, 1)]).values():
@@ -111,6 +113,9 @@ class Site:
             value for each in files for value in pq.read_table(each)["value"].to_pylist()
         )
 
+    def in_table(self) -> Counter[bytes]:
+        return Counter(DeltaTable(str(self._table)).to_pyarrow_table()["value"].to_pylist())
+
     def audit(self) -> list[AuditRow]:
         """Return how many records were sent, and how many of them the topology has counted."""
         settings = ClientSettings.of({"bootstrap.servers": self._address})
@@ -167,6 +172,7 @@ def test_every_record_counts_once_whenever_the_driver_is_killed(
     for stray in stray_files(lake):
         lake.remove(stray)
     assert site.landed(list(site.lake.glob("date=*/hour=*/*.parquet"))) == once, f"seed {seed}"
+    assert site.in_table() == once, f"seed {seed}"
     rows = site.audit()
     assert sum(row.sent for row in rows) == len(site.written)
     audited = {(tier.tier, tier.percent) for row in rows for tier in row.tiers}

@@ -65,6 +65,11 @@ class Landing:
     def name(self) -> str:
         return f"land-{self.topics}"
 
+    @property
+    def checkpoint(self) -> Location:
+        """The checkpoint, unless another one is named."""
+        return Location.of(self.folder).child(CHECKPOINT)
+
     def _source_options(self) -> dict[str, str]:
         options = {
             "kafka.bootstrap.servers": self.brokers,

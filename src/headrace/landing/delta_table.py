@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, Final
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from headrace.landing.data_file import DataFile
+from headrace.landing.delta_file import DeltaFiles
 from headrace.landing.error import LandingError, TableConflict, TableUnavailable
 from headrace.landing.source import PROPERTY, Source
 from headrace.landing.table import Changes, TableStatus
@@ -32,7 +32,6 @@ from headrace.landing.time_partition import TimePartition
 _APPLICATION: Final = "headrace-land-"
 _OFFSETS: Final = "headrace.offsets"
 _DELETED: Final = "__deleted"
-_NO_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 class DeltaLanding:
@@ -93,17 +92,14 @@ class DeltaLanding:
         }
         return {each: offset for each, offset in found.items() if offset is not None}
 
+    def files(self) -> DeltaFiles:
+        return DeltaFiles(self.name.path.absolute(), self._columns, self.partitioning)
+
     def create_file(self, partition: int | None) -> tuple[str, IO[bytes]]:
-        path = f"part-{uuid4()}.zstd.parquet"
-        if self.partitioning is not None:
-            value = self.partitioning.text(partition) or _NO_PARTITION
-            path = f"{self.partitioning.name}={value}/{path}"
-        whole = self.name.path / path
-        whole.parent.mkdir(parents=True, exist_ok=True)
-        return path, whole.open("xb")
+        return self.files().create_file(partition)
 
     def remove_file(self, path: str) -> None:
-        (self.name.path / path).unlink(missing_ok=True)
+        self.files().remove_file(path)
 
     def append(self, files: Sequence[DataFile], offsets: Mapping[int, int]) -> None:
         now = int(time.time() * 1000)

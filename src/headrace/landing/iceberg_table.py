@@ -12,8 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import IO, Any, Final
-from uuid import uuid4
+from typing import IO, Final
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
@@ -42,6 +41,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from headrace.landing.data_file import DataFile
 from headrace.landing.error import LandingError, TableConflict, TableUnavailable
+from headrace.landing.iceberg_file import IcebergFiles
 from headrace.landing.iceberg_maintenance import IcebergMaintenance
 from headrace.landing.iceberg_merge import replaced_files
 from headrace.landing.source import PROPERTY, Source
@@ -127,28 +127,24 @@ class IcebergLanding:
         self._schema = _file_schema(self._table)
 
     def offsets(self, partitions: Iterable[int]) -> dict[int, int]:
-        text = self._table.properties.get(OFFSETS)
-        head = self._table.current_snapshot()
-        if head is not None:
-            for each in ancestors_of(head, self._table.metadata):
-                kept = None if each.summary is None else each.summary[OFFSETS]
-                if kept is not None:
-                    text = kept
-                    break
-        found = {int(each): int(offset) for each, offset in json.loads(text or "{}").items()}
+        found = self._all_offsets()
         return {each: found[each] for each in partitions if each in found}
 
+    def files(self) -> IcebergFiles:
+        table = self._table
+        return IcebergFiles(
+            table.metadata.location,
+            table.io,
+            table.metadata.properties,
+            self._schema,
+            self.partitioning,
+        )
+
     def create_file(self, partition: int | None) -> tuple[str, IO[bytes]]:
-        name = f"{uuid4()}.parquet"
-        if self.partitioning is not None:
-            value = self.partitioning.text(partition) or "null"
-            name = f"{self.partitioning.name}={value}/{name}"
-        path = self._table.location_provider().new_data_location(name)
-        stream: Any = self._table.io.new_output(path).create()
-        return path, stream
+        return self.files().create_file(partition)
 
     def remove_file(self, path: str) -> None:
-        self._table.io.delete(path)
+        self.files().remove_file(path)
 
     def append(self, files: Sequence[DataFile], offsets: Mapping[int, int]) -> None:
         with _reaching(self.name):
@@ -209,10 +205,22 @@ class IcebergLanding:
         once = {**metadata.properties, **_NO_RETRY}
         # Only in memory: the catalog is sent changes, and this is none.
         self._table.metadata = metadata.model_copy(update={"properties": once})
-        properties = {OFFSETS: _offsets_text(offsets)}
+        # A snapshot has the offsets of all partitions: those that did not move stay.
+        properties = {OFFSETS: _offsets_text({**self._all_offsets(), **offsets})}
         transaction = self._table.transaction()
         transaction.set_properties(properties)
         return transaction, properties
+
+    def _all_offsets(self) -> dict[int, int]:
+        text = self._table.properties.get(OFFSETS)
+        head = self._table.current_snapshot()
+        if head is not None:
+            for each in ancestors_of(head, self._table.metadata):
+                kept = None if each.summary is None else each.summary[OFFSETS]
+                if kept is not None:
+                    text = kept
+                    break
+        return {int(each): int(offset) for each, offset in json.loads(text or "{}").items()}
 
     def _described(self, file: DataFile) -> IcebergFile:
         """Return a file as a manifest names it."""

@@ -6,7 +6,7 @@ from typing import IO, Protocol
 
 import pyarrow as pa
 
-from headrace.landing.data_file import DataFile
+from headrace.landing.data_file import DataFile, FileTarget
 from headrace.landing.source import Source
 from headrace.landing.table_name import TableName
 from headrace.landing.time_partition import TimePartition
@@ -77,6 +77,9 @@ class Table(Protocol):
 
     def offsets(self, partitions: Iterable[int]) -> dict[int, int]:
         """Return the offset per partition that the table continues at; all before it are in."""
+
+    def files(self) -> FileTarget:
+        """Return where files go now. It pickles, so that other processes can write them."""
 
     def create_file(self, partition: int | None) -> tuple[str, IO[bytes]]:
         """Return the path of a new file, and the file."""

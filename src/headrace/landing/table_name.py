@@ -7,6 +7,8 @@ from pathlib import Path
 from headrace.model.error import InvalidArgument
 
 DEAD_LETTERS = "_dead_letters"
+# A folder that all machines mount.
+_FILE = "file://"
 
 
 class TableKind(StrEnum):
@@ -21,7 +23,8 @@ class TableName:
     """The name of a table.
 
     Attributes:
-        name: the path of a Delta table; catalog, namespace and table of an Iceberg table.
+        name: the path or file:// URI of a Delta table; catalog, namespace and table of an Iceberg
+            table.
 
     >>> TableName.parse("iceberg:lake.shop.clicks").catalog
     'lake'
@@ -49,7 +52,7 @@ class TableName:
             raise InvalidArgument(
                 f"{text!r} has no catalog, namespace and table: write iceberg:CATALOG.DB.TABLE"
             )
-        if found.kind is TableKind.DELTA and "://" in name:
+        if found.kind is TableKind.DELTA and "://" in name.removeprefix(_FILE):
             raise InvalidArgument(
                 f"{text!r} is a URI: a Delta table lands in a folder of this machine, delta:PATH"
             )
@@ -68,7 +71,7 @@ class TableName:
     @property
     def path(self) -> Path:
         """The folder of a Delta table."""
-        return Path(self.name)
+        return Path(self.name.removeprefix(_FILE))
 
     @property
     def dead_letters(self) -> "TableName":

@@ -1,15 +1,17 @@
-"""Three queries over one topic, until all is read or a test kills the driver: a copy, a topology
-that counts with state, and a landing in Parquet files."""
+"""Four queries over one topic, until all is read or a test kills the driver: a copy, a topology
+that counts with state, and landings in Parquet files and in a Delta table."""
 
 from pathlib import Path
 
 import headrace.spark
 from headrace.flow.execution.job import start
 from headrace.flow.land import Landing
+from headrace.flow.land_table import TableLanding
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
+from headrace.landing.table_name import TableName
 from testkit.peer.spark_driver import answer, driver_task
 from testkit.peer.spark_session import quiet_config
 
@@ -67,6 +69,16 @@ def land():
     return landing.start(spark, checkpoint=str(folder / "land"), trigger=NOW)
 
 
-for query in [copy(), count(), land()]:
+def land_table():
+    landing = TableLanding(
+        topic=task["source"],
+        brokers=task["address"],
+        table=TableName.parse(f"delta:{folder / 'table'}"),
+        options=a_batch,
+    )
+    return landing.start(spark, checkpoint=str(folder / "land-table"), trigger=NOW)
+
+
+for query in [copy(), count(), land(), land_table()]:
     query.awaitTermination()
 answer("done")

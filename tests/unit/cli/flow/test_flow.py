@@ -95,6 +95,15 @@ def test_describe_draws_a_program_that_does_not_run(run_folder: RunFolder, tmp_p
         (["run", "no_such.py"], 2, "there is no file no_such.py"),
         (["run", "no_such.yaml"], 1, "no_such.yaml cannot be read"),
         (["land", "t", "--to", "d", "--as", "json"], 1, "json, csv and avro need columns"),
+        (["land", "t"], 2, "either a folder with --to DIR or a table with --table TABLE"),
+        (["land", "t", "--to", "d", "--table", "delta:d"], 2, "either a folder with --to DIR or"),
+        (["land", "t", "--to", "d", "--catalog", "a=b"], 2, "belong to --table"),
+        (["land", "t", "--table", "delta:d", "--tidy"], 2, "--tidy and --time belong to --to"),
+        (["land", "t", "--table", "delta:d", "--as", "csv"], 1, "a format cannot be 'csv'"),
+        (["land", "t", "--table", "delta:d", "--as", "registry"], 1, "need a schema registry"),
+        (["land", "t", "--table", "delta:d", "--columns", "a INT"], 1, "add --as json"),
+        (["land", "t", "--table", "iceberg:a.b.c"], 1, "needs a folder for Spark's checkpoint"),
+        (["land", "t,u", "--table", "delta:d"], 1, "a table holds one topic"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(
