@@ -4,7 +4,7 @@ Rule 1: only what reading needs is synced: allowed, and denied. Who may write to
 change it or delete it, is for the target to say.
 Rule 2: an entry is written for each mirror topic by its name. One of the source for a prefix, or
 for all topics, would open topics of the target that are no mirrors.
-Rule 3: nothing is deleted at the target: an entry there may be somebody else's.
+Rule 3: nothing is deleted at the target: its administrator may have written the same entry.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
