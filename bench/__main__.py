@@ -44,6 +44,7 @@ SUITES = (
     "kinesis",
     "rest",
     "tables",
+    "mirror",
 )
 CHARTS = "charts"
 LIBRARIES = (

@@ -5,10 +5,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.testing.readiness import free_port
 from testkit.peer.connect_jars import CONNECT_FILE_JARS
+from testkit.peer.jar_set import JarSet
 from testkit.peer.java import SHORT_RUN, find_java
 from testkit.peer.java_process import JavaProcess
 from testkit.peer.kafka_jars import KAFKA_JARS
@@ -26,8 +27,15 @@ rootLogger.appenderRef.stdout.ref = stdout
 
 
 class ConnectWorker(JavaProcess):
-    """One worker with the file connectors, whose sources may be exactly once; killed, it starts
-    again as a new member of its group.
+    """One worker, whose sources may be exactly once; killed, it starts again as a new member of its
+    group.
+
+    Attributes:
+        JARS: the connectors; the file connectors unless a subclass has others.
+
+    Args:
+        settings: of the worker, on top of those that let tests be quick.
+        java_options: of the JVM, heap included.
 
     Raises:
         PeerMissing: when Java or the jars are not there.
@@ -35,12 +43,21 @@ class ConnectWorker(JavaProcess):
 
     NAME = "Connect"
     START_SECONDS = 180.0
+    JARS: ClassVar[JarSet] = CONNECT_FILE_JARS
 
-    def __init__(self, folder: Path, bootstrap: str, group: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        bootstrap: str,
+        group: str,
+        settings: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (*SHORT_RUN, "-Xmx256m"),
+    ) -> None:
         super().__init__(folder)
         self._java = find_java()
-        self._classpath = f"{KAFKA_JARS.find().classpath}:{CONNECT_FILE_JARS.find().classpath}"
+        self._classpath = f"{KAFKA_JARS.find().classpath}:{self.JARS.find().classpath}"
         self._port = 0
+        self._java_options = java_options
         self._settings = {
             "bootstrap.servers": bootstrap,
             "group.id": group,
@@ -61,6 +78,7 @@ class ConnectWorker(JavaProcess):
             },
             "offset.storage.partitions": "1",
             "status.storage.partitions": "1",
+            **(settings or {}),
         }
 
     def _command(self) -> Sequence[str]:
@@ -74,7 +92,7 @@ class ConnectWorker(JavaProcess):
             "org.apache.kafka.connect.cli.ConnectDistributed",
             ["worker.properties"],
             classpath=self._classpath,
-            options=[*SHORT_RUN, "-Xmx256m", logging],
+            options=[*self._java_options, logging],
         )
 
     def _is_up(self) -> bool:

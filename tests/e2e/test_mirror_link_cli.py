@@ -1,5 +1,6 @@
-"""`headrace mirror` with brokers that copy: run, status, promote."""
+"""`headrace mirror` with brokers that copy: run, status, check, promote."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,7 +9,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from headrace.client import Admin, ClientSettings, ConnectionPool, GroupAdmin, NewTopic
+from headrace.client import (
+    Admin,
+    ClientSettings,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResourceType,
+    ConnectionPool,
+    GroupAdmin,
+    NewTopic,
+)
 from headrace.model.ids import TopicPartition as PartitionName
 from headrace.testing.readiness import wait_until
 from testkit.process.broker_process import BrokerProcess
@@ -49,8 +59,9 @@ def create(address: str, *topics: NewTopic) -> None:
         assert set(Admin(pool).create_topics(topics).values()) == {None}
 
 
-def produce(address: str, topic: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": address})
+def produce(address: str, topic: str, count: int, **settings: int) -> None:
+    keys = {name.replace("_", "."): value for name, value in settings.items()}
+    producer = Producer({"bootstrap.servers": address, **keys})
     for number in range(count):
         producer.produce(topic, str(number), partition=0)
     assert producer.flush(60) == 0
@@ -129,3 +140,91 @@ def test_without_a_link_there_is_nothing_to_promote(file: Path) -> None:
 
     assert refused.code == 2
     assert "headrace.copied.by = brokers" in refused.err
+
+
+def states(file: Path) -> tuple[int, dict[str, tuple[str, float]]]:
+    """Return the exit code of `status`, and the state and the progress of each topic."""
+    finished = run_headrace("mirror", "status", str(file), "--json")
+    rows = json.loads(finished.out)
+    return finished.code, {each["topic"]: (each["state"], each["progress"]) for each in rows}
+
+
+def test_status_says_what_became_of_each_mirror_topic(
+    clusters: tuple[str, str], file: Path
+) -> None:
+    east, west = clusters
+    names = ("clicks-new", "clicks-ok", "clicks-own", "clicks-paused", "clicks-other")
+    create(east, *(NewTopic(name, 1, 1) for name in names))
+    for name in names:
+        produce(east, name, 10)
+    with (
+        ConnectionPool(ClientSettings.of({"bootstrap.servers": east})) as source,
+        ConnectionPool(ClientSettings.of({"bootstrap.servers": west})) as target,
+    ):
+        link = ConfigChange(ConfigOperation.SET, "bootstrap.servers", east)
+        Admin(target).alter_configs(ConfigResourceType.MIRROR_LINK, {"east": [link]})
+        known = source.metadata(list(names)).topics
+        mirror = {"headrace.mirror.link": "east"}
+        ids = {name: {"headrace.mirror.topic.id": str(known[name].topic_id)} for name in names}
+        create(
+            west,
+            NewTopic("clicks-ok", 1, 1, mirror | ids["clicks-ok"]),
+            NewTopic("clicks-own", 1, 1),
+            NewTopic("clicks-paused", 1, 1, mirror | {"headrace.mirror.state": "paused"}),
+            # As if the source's topic had been created again since.
+            NewTopic("clicks-other", 1, 1, mirror | ids["clicks-ok"]),
+        )
+    wait_until(lambda: end(west, "clicks-ok") == 10, what="the copy")
+
+    assert states(file) == (
+        1,
+        {
+            "clicks-new": ("new", 0.0),
+            "clicks-ok": ("ok", 1.0),
+            "clicks-own": ("no mirror", 0.0),
+            "clicks-paused": ("paused", 0.0),
+            "clicks-other": ("recreated", 0.0),
+        },
+    )
+
+
+def test_status_finds_a_source_with_other_records(clusters: tuple[str, str], file: Path) -> None:
+    east, west = clusters
+    create(east, NewTopic("clicks", 1, 1))
+    produce(east, "clicks", 20, batch_num_messages=1)
+    create(west, NewTopic("clicks", 1, 1))
+    produce(west, "clicks", 5, batch_num_messages=1)
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": west})) as target:
+        # The mirror has records that its source never had.
+        link = ConfigChange(ConfigOperation.SET, "bootstrap.servers", east)
+        Admin(target).alter_configs(ConfigResourceType.MIRROR_LINK, {"east": [link]})
+        mirror = ConfigChange(ConfigOperation.SET, "headrace.mirror.link", "east")
+        changed = Admin(target).alter_configs(ConfigResourceType.TOPIC, {"clicks": [mirror]})
+        assert changed == {"clicks": None}
+
+    code, found = states(file)
+
+    assert end(west, "clicks") == 5
+    assert (code, found["clicks"]) == (1, ("diverged", 0.25))
+
+
+def test_check_tries_what_brokers_need_and_changes_nothing(
+    clusters: tuple[str, str], file: Path
+) -> None:
+    east, west = clusters
+    create(east, NewTopic("clicks", 1, 1), NewTopic("clicks-own", 1, 1))
+
+    good = run_headrace("mirror", "check", str(file))
+
+    assert good.code == 0, good
+    assert "AlterConfigs on the cluster, for the link east" in good.out
+    assert partitions(west, "clicks") == 0
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": west})) as pool:
+        described = Admin(pool).describe_configs(ConfigResourceType.MIRROR_LINK, ["east"])
+        values = {each.name: each.value for each in described["east"]}
+        assert not values["bootstrap.servers"]
+
+    create(west, NewTopic("clicks-own", 1, 1))
+    bad = run_headrace("mirror", "check", str(file))
+    assert bad.code == 1, bad
+    assert "there is a topic of this name that is no mirror" in bad.out

@@ -90,9 +90,9 @@ Examples:
   headrace mirror status mirror.properties --json | jq '.[] | select(.lag > 0)'
 
 It asks both clusters, not the process: it works wherever the clusters can be reached. Exit code 1
-when a partition is truncated or was created again at the source.
+when a partition is truncated, has other records, or was created again at the source.
 """
-_HEADINGS = ("flow", "topic", "partition", "end", "position", "lag", "age", "state")
+_HEADINGS = ("flow", "topic", "partition", "end", "position", "lag", "age", "copied", "state")
 
 
 @app.command(epilog=epilog(_STATUS))
@@ -101,7 +101,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show how far each partition is copied."""
-    from headrace.mirror.process.status import read_status
+    from headrace.mirror.link.link_status import TROUBLE, read_status
 
     rows = read_status(MirrorFile.read(file))
     if as_json:
@@ -116,6 +116,7 @@ def status(
                     "position": each.position,
                     "lag": each.lag,
                     "age_ms": each.age_ms,
+                    "progress": each.progress,
                     "state": each.state,
                 }
                 for each in rows
@@ -133,12 +134,13 @@ def status(
                     each.position,
                     each.lag,
                     None if each.age_ms is None else f"{each.age_ms / 1000:.1f} s",
+                    None if each.progress is None else f"{int(each.progress * 100)} %",
                     each.state,
                 )
                 for each in rows
             ],
         )
-    if any(each.state in ("truncated", "recreated") for each in rows):
+    if any(each.state in TROUBLE for each in rows):
         raise typer.Exit(1)
 
 
@@ -154,12 +156,13 @@ It changes nothing, at neither side. Exit code 1 when something is missing.
 @app.command(epilog=epilog(_CHECK))
 def check(file: FileArgument) -> None:
     """Check a file, the logins of its clusters, and the rights that its flows need."""
+    from headrace.mirror.link.link_check import check_link
     from headrace.mirror.process.check import check as check_file
 
     settings = MirrorFile.read(file)
     for name in settings.ignored:
         print(f"{name} has no effect here.")
-    results = list(check_file(settings))
+    results = list(check_file(settings, check_link))
     print_table(
         ("cluster", "needed", "result"),
         [(each.cluster, each.what, each.problem or "ok") for each in results],

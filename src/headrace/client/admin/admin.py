@@ -195,9 +195,17 @@ class Admin:
         return self._pool.on_any(lambda connection: _describe(connection, kind, names))
 
     def alter_configs(
-        self, kind: ConfigResourceType, changes: Mapping[str, Sequence[ConfigChange]]
+        self,
+        kind: ConfigResourceType,
+        changes: Mapping[str, Sequence[ConfigChange]],
+        *,
+        validate_only: bool = False,
     ) -> dict[str, BrokerError | None]:
-        """Change the configuration of topics or brokers, by name; keys that are not named stay."""
+        """Change the configuration of topics or brokers, by name; keys that are not named stay.
+
+        Args:
+            validate_only: change nothing, and return what a change would.
+        """
         body = {
             "resources": [
                 {
@@ -209,7 +217,8 @@ class Admin:
                     ],
                 }
                 for name, each in changes.items()
-            ]
+            ],
+            "validate_only": validate_only,
         }
         answer = self._controller_call(ApiKey.INCREMENTAL_ALTER_CONFIGS, body, "responses")
         return _outcomes(answer.responses, list(changes), "resource_name")

@@ -74,8 +74,13 @@ FLOW_CONFIG: Final = ConfigTable.of(
         _number("refresh.groups.interval.seconds", 600, "How often to look for new groups."),
         _flag("sync.topic.configs.enabled", True, "Whether configurations of topics are synced."),
         _number("sync.topic.configs.interval.seconds", 600, "How often configurations are synced."),
-        _flag("sync.topic.acls.enabled", True, "Read, and without effect yet."),
-        _number("sync.topic.acls.interval.seconds", 600, "Read, and without effect yet."),
+        _flag(
+            "sync.topic.acls.enabled",
+            True,
+            "Whether those may read a mirror topic who may read its source; for flows that brokers "
+            "copy.",
+        ),
+        _number("sync.topic.acls.interval.seconds", 600, "How often rights are synced."),
         _flag("emit.heartbeats.enabled", True, "Whether to write heartbeats."),
         _number("emit.heartbeats.interval.seconds", 1, "How often to write heartbeats."),
         _flag("emit.checkpoints.enabled", True, "Whether to write checkpoints of groups."),

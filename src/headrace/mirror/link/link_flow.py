@@ -15,6 +15,7 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.mirror.config.flow_settings import FlowSettings
+from headrace.mirror.link.acl_sync import AclSync
 from headrace.mirror.link.group_sync import GroupSync
 from headrace.mirror.link.link_config import link_configs
 from headrace.mirror.link.mirror_topic import COPIED, LINK, SOURCE_TOPIC, SOURCE_TOPIC_ID, STATE
@@ -29,6 +30,7 @@ _log = structlog.get_logger(__name__)
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 15.0
 _TICK_SECONDS: Final = 1.0
+_TASKS: Final = ("refresh.topics", "sync.topic.configs", "sync.topic.acls", "sync.group.offsets")
 
 
 class LinkFlow:
@@ -100,10 +102,11 @@ class LinkFlow:
             self._mirror_configs,
             lambda names: self._mirrors(target, names),
         )
+        acls = AclSync(self.settings, source, target)
         groups = GroupSync(self.settings, source, target)
         plan = topics.refresh()
         _log.info("mirror_flow_started", flow=self.name, topics=len(plan.topics))
-        due = dict.fromkeys(("refresh.topics", "sync.topic.configs", "sync.group.offsets"), 0.0)
+        due = dict.fromkeys(_TASKS, 0.0)
         due["refresh.topics"] = time.monotonic() + (self.settings.seconds("refresh.topics") or 0)
         while not stop.is_set():
             for task, at in due.items():
@@ -117,10 +120,13 @@ class LinkFlow:
                 # Topics may have been promoted since.
                 names = [each.remote_name for each in plan.topics]
                 plan = plan.only(self._mirrors(target, names))
+                by_source = {each.name: each.remote_name for each in plan.topics}
                 if task == "sync.topic.configs":
                     topics.sync_configs(plan)
+                elif task == "sync.topic.acls":
+                    acls.sync(by_source)
                 else:
-                    groups.sync({each.name: each.remote_name for each in plan.topics})
+                    groups.sync(by_source)
             self._pause_seconds = _FIRST_PAUSE_SECONDS
             stop.wait(_TICK_SECONDS)
 

@@ -18,6 +18,7 @@ from headrace.mirror.config.replication_policy import HEARTBEATS
 from headrace.mirror.process.position import position_group, read_positions
 from headrace.mirror.process.topic_plan import TopicPlan
 from headrace.model.config_code import ConfigResourceType
+from headrace.model.error import ConfigError
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
@@ -37,19 +38,30 @@ class CheckResult:
     problem: str | None = None
 
 
-def check(file: MirrorFile) -> Iterator[CheckResult]:
-    """Try everything that the flows need, one after the other."""
+CheckFlow = Callable[
+    [FlowSettings, MirrorFile, ConnectionPool, ConnectionPool], Iterator[CheckResult]
+]
+"""Tries what one flow needs at its source and its target."""
+
+
+def check(file: MirrorFile, check_link: CheckFlow) -> Iterator[CheckResult]:
+    """Try everything that the flows need, one after the other.
+
+    Args:
+        check_link: for the flows that the target's brokers copy.
+    """
     pools = {alias: ConnectionPool(settings) for alias, settings in file.clients.items()}
     try:
         reached = set()
         for alias, pool in pools.items():
-            result = _tried(alias, "connect and log in", lambda pool=pool: pool.metadata(()))  # type: ignore[misc]
+            result = tried(alias, "connect and log in", lambda pool=pool: pool.metadata(()))  # type: ignore[misc]
             yield result
             if result.problem is None:
                 reached.add(alias)
         for flow in file.flows:
             if {flow.source, flow.target} <= reached:
-                yield from _check_flow(flow, file, pools[flow.source], pools[flow.target])
+                check_flow = check_link if flow.copied_by_brokers else _check_flow
+                yield from check_flow(flow, file, pools[flow.source], pools[flow.target])
     finally:
         for pool in pools.values():
             pool.close()
@@ -59,6 +71,23 @@ def _check_flow(
     flow: FlowSettings, file: MirrorFile, source: ConnectionPool, target: ConnectionPool
 ) -> Iterator[CheckResult]:
     plan = TopicPlan.of(flow, source.metadata(), file.flows)
+    yield from check_topics(flow, plan, source)
+    if flow.seconds("emit.checkpoints") is not None:
+        yield tried(flow.source, f"{flow.name}: Describe on groups", GroupAdmin(source).list_groups)
+    if flow.values["emit.offset-syncs.enabled"] and flow.syncs_at_source:
+        name = flow.policy.offset_syncs_topic(flow.target)
+        yield tried(
+            flow.source,
+            f"{flow.name}: Create topic {name}",
+            lambda: creatable(source, [NewTopic(name, 1)]),
+        )
+    yield from _check_target(flow, plan, target)
+
+
+def check_topics(
+    flow: FlowSettings, plan: TopicPlan, source: ConnectionPool
+) -> Iterator[CheckResult]:
+    """Try to read the topics of a plan and their configurations."""
     for name in plan.loops:
         yield CheckResult(
             flow.source,
@@ -66,32 +95,20 @@ def _check_flow(
             "it is copied both ways under one name and would go round: take it out of one flow",
         )
     for topic in plan.topics:
-        yield _tried(
+        yield tried(
             flow.source,
             f"{flow.name}: Read on topic {topic.name}",
             lambda name=topic.name: _read(source, name),  # type: ignore[misc]
         )
     if plan.topics:
         names = [each.name for each in plan.topics]
-        yield _tried(
+        yield tried(
             flow.source,
             f"{flow.name}: DescribeConfigs on the topics",
             lambda: _raise_first(
                 Admin(source).describe_configs(ConfigResourceType.TOPIC, names).values()
             ),
         )
-    if flow.seconds("emit.checkpoints") is not None:
-        yield _tried(
-            flow.source, f"{flow.name}: Describe on groups", GroupAdmin(source).list_groups
-        )
-    if flow.values["emit.offset-syncs.enabled"] and flow.syncs_at_source:
-        name = flow.policy.offset_syncs_topic(flow.target)
-        yield _tried(
-            flow.source,
-            f"{flow.name}: Create topic {name}",
-            lambda: _creatable(source, [NewTopic(name, 1)]),
-        )
-    yield from _check_target(flow, plan, target)
 
 
 def _check_target(
@@ -102,13 +119,13 @@ def _check_target(
         NewTopic(each.remote_name, each.partitions, flow.replication_factor) for each in plan.topics
     ]
     new.append(NewTopic(HEARTBEATS, 1, flow.replication_factor))
-    yield _tried(flow.target, f"{flow.name}: Create the topics", lambda: _creatable(target, new))
-    yield _tried(
+    yield tried(flow.target, f"{flow.name}: Create the topics", lambda: creatable(target, new))
+    yield tried(
         flow.target,
         f"{flow.name}: Read on group {group}",
         lambda: read_positions(target, flow.name, stable=False),
     )
-    yield _tried(
+    yield tried(
         flow.target,
         f"{flow.name}: Write on transactional id {group}",
         lambda: target.on_coordinator(
@@ -117,10 +134,11 @@ def _check_target(
     )
 
 
-def _tried(cluster: str, what: str, attempt: Callable[[], object]) -> CheckResult:
+def tried(cluster: str, what: str, attempt: Callable[[], object]) -> CheckResult:
+    """Return what became of an attempt."""
     try:
         attempt()
-    except ClientError as error:
+    except (ClientError, ConfigError) as error:
         return CheckResult(cluster, what, str(error))
     return CheckResult(cluster, what)
 
@@ -133,7 +151,12 @@ def _read(pool: ConnectionPool, topic: str) -> None:
             raise fetched.error
 
 
-def _creatable(pool: ConnectionPool, topics: list[NewTopic]) -> None:
+def creatable(pool: ConnectionPool, topics: list[NewTopic]) -> None:
+    """Ask a cluster whether it would create topics; those that are there do no harm.
+
+    Raises:
+        BrokerError: it would not.
+    """
     outcomes = Admin(pool).create_topics(topics, validate_only=True)
     _raise_first(
         BrokerError(error.code, f"{name}: {error}")

@@ -8,7 +8,6 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.batch_reader import BatchReader
 from headrace.client.read.offset_lookup import LogExtent, extents
 from headrace.mirror.config.flow_settings import FlowSettings
-from headrace.mirror.config.mirror_file import MirrorFile
 from headrace.mirror.process.position import Position, read_positions
 from headrace.mirror.process.source_state import recreated
 from headrace.mirror.process.topic_plan import TopicPlan
@@ -24,6 +23,7 @@ class PartitionStatus:
 
     Attributes:
         partition: at the source.
+        start: where the source begins; None if it does not say.
         end: where the source ends for readers of committed records; None if it does not say.
         position: the next offset to copy; None before the first.
         age_ms: how old the first record is that is not copied; None if all are.
@@ -33,6 +33,7 @@ class PartitionStatus:
     flow: str
     partition: TopicPartition
     remote_topic: str
+    start: int | None
     end: int | None
     position: int | None
     age_ms: int | None
@@ -45,38 +46,61 @@ class PartitionStatus:
             return None
         return max(0, self.end - self.position)
 
+    @property
+    def progress(self) -> float | None:
+        """How much of what the source has is copied, from 0 to 1.
 
-def read_status(file: MirrorFile) -> list[PartitionStatus]:
-    """Return all partitions of all flows.
-
-    Raises:
-        ClientError: a cluster cannot be reached.
-    """
-    found: list[PartitionStatus] = []
-    for flow in file.flows:
-        with (
-            ConnectionPool(file.clients[flow.source]) as source,
-            ConnectionPool(file.clients[flow.target]) as target,
-        ):
-            found += _flow_status(flow, file.flows, source, target)
-    return found
+        >>> one = TopicPartition("clicks", 0)
+        >>> PartitionStatus("us->eu", one, "clicks", 100, 200, 150, None, "behind").progress
+        0.5
+        """
+        if self.start is None or self.end is None:
+            return None
+        if self.position is None:
+            return 0.0
+        if self.end <= self.start:
+            return 1.0
+        return min(1.0, max(0.0, (self.position - self.start) / (self.end - self.start)))
 
 
-def _flow_status(
+def read_flow_status(
     flow: FlowSettings,
     flows: Sequence[FlowSettings],
     source: ConnectionPool,
     target: ConnectionPool,
 ) -> list[PartitionStatus]:
+    """Return the partitions of a flow that a process copies.
+
+    Args:
+        flows: all flows of the file.
+
+    Raises:
+        ClientError: a cluster cannot be reached.
+    """
     plan = TopicPlan.of(flow, source.metadata(), flows)
+    positions = read_positions(target, flow.name, stable=False)
+    return partition_statuses(flow, plan, source, positions, read_committed=True)
+
+
+def partition_statuses(
+    flow: FlowSettings,
+    plan: TopicPlan,
+    source: ConnectionPool,
+    positions: Mapping[TopicPartition, Position],
+    *,
+    read_committed: bool,
+) -> list[PartitionStatus]:
+    """Compare how far a plan's partitions are copied with where they end at the source.
+
+    Args:
+        positions: by the target's partition; where nothing is copied yet there is none.
+
+    Raises:
+        ClientError: the source cannot be reached.
+    """
     pairs = dict(plan.pairs())
     ids = {topic.name: topic.topic_id for topic in plan.topics}
-    if flow.copied_by_brokers:
-        positions = _ends_as_positions(target, list(pairs.values()))
-    else:
-        positions = read_positions(target, flow.name, stable=False)
-    committed = not flow.copied_by_brokers
-    ends = extents(source, list(pairs), read_committed=committed) if pairs else {}
+    ends = extents(source, list(pairs), read_committed=read_committed) if pairs else {}
     behind = {
         here: positions[there].offset
         for here, there in pairs.items()
@@ -93,6 +117,7 @@ def _flow_status(
                 flow.name,
                 here,
                 there.topic,
+                extent.start if isinstance(extent, LogExtent) else None,
                 extent.end if isinstance(extent, LogExtent) else None,
                 None if position is None else position.offset,
                 ages.get(here),
@@ -100,18 +125,6 @@ def _flow_status(
             )
         )
     return found
-
-
-def _ends_as_positions(
-    target: ConnectionPool, partitions: list[TopicPartition]
-) -> dict[TopicPartition, Position]:
-    """Return where mirror topics end: offsets are those of the source."""
-    found = extents(target, partitions) if partitions else {}
-    return {
-        each: Position(extent.end)
-        for each, extent in found.items()
-        if isinstance(extent, LogExtent)
-    }
 
 
 def _state(extent: LogExtent | ClientError, position: Position | None) -> str:
