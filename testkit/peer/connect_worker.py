@@ -9,6 +9,7 @@ from typing import Any
 
 from headrace.testing.readiness import free_port
 from testkit.peer.connect_jars import CONNECT_FILE_JARS
+from testkit.peer.jar_set import JarSet
 from testkit.peer.java import SHORT_RUN, find_java
 from testkit.peer.java_process import JavaProcess
 from testkit.peer.kafka_jars import KAFKA_JARS
@@ -26,8 +27,11 @@ rootLogger.appenderRef.stdout.ref = stdout
 
 
 class ConnectWorker(JavaProcess):
-    """One worker with the file connectors, whose sources may be exactly once; killed, it starts
-    again as a new member of its group.
+    """One worker whose sources may be exactly once; killed, it starts again as a new member of its
+    group.
+
+    Args:
+        plugins: the jars of its connectors.
 
     Raises:
         PeerMissing: when Java or the jars are not there.
@@ -36,10 +40,17 @@ class ConnectWorker(JavaProcess):
     NAME = "Connect"
     START_SECONDS = 180.0
 
-    def __init__(self, folder: Path, bootstrap: str, group: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        bootstrap: str,
+        group: str,
+        plugins: Sequence[JarSet] = (CONNECT_FILE_JARS,),
+    ) -> None:
         super().__init__(folder)
         self._java = find_java()
-        self._classpath = f"{KAFKA_JARS.find().classpath}:{CONNECT_FILE_JARS.find().classpath}"
+        jars = [each.find().classpath for each in (KAFKA_JARS, *plugins)]
+        self._classpath = ":".join(jars)
         self._port = 0
         self._settings = {
             "bootstrap.servers": bootstrap,

@@ -1,6 +1,7 @@
 """A captured table of PostgreSQL: its columns from a Relation message or from the catalog."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from headrace.ingest.cdc.postgres.column_type import ColumnTypes
@@ -17,11 +18,13 @@ class TableFacts(NamedTuple):
             INDEX those of the index, because deletes have no others.
         required: the names of columns that are NOT NULL.
         key_types: the names of the key's types.
+        defaults: the names of columns whose default is a constant, and its text.
     """
 
     key: tuple[str, ...] = ()
     required: frozenset[str] = frozenset()
     key_types: tuple[str, ...] = ()
+    defaults: tuple[tuple[str, str], ...] = ()
 
 
 class CapturedTable(NamedTuple):
@@ -70,15 +73,21 @@ class TableFactory:
             # The table or its key is another now in the catalog, or gone: its replica identity is
             # the key it had.
             key = identified
+        defaults = dict(facts.defaults)
         made = [
-            Column(
-                each.name,
-                self._types.find(each.type_id, each.modifier),
-                each.name not in facts.required,
-            )
+            self._column(each, each.name not in facts.required, defaults.get(each.name))
             for each in columns
         ]
         topic = topic_of(self._prefix, schema, name)
         table = Table(schema, name, topic, made, [names.index(each) for each in key])
         key_types = list(facts.key_types) if key == facts.key else []
         return CapturedTable(table, key_types, identity)
+
+    def _column(self, column: RelationColumn, nullable: bool, default: str | None) -> Column:
+        kind = self._types.find(column.type_id, column.modifier)
+        written = None
+        if default is not None:
+            # The text is that of the catalog now, and the type may be an older one.
+            with suppress(ValueError, ArithmeticError):
+                written = kind.to_json(default.encode())
+        return Column(column.name, kind, nullable, written)
