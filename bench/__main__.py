@@ -44,6 +44,7 @@ SUITES = (
     "kinesis",
     "rest",
     "tables",
+    "cdc",
 )
 CHARTS = "charts"
 LIBRARIES = (

@@ -3,9 +3,11 @@
 from typing import Any
 from urllib.parse import urlsplit
 
+from headrace.testing.readiness import wait_until
 from testkit.peer.connect_worker import ConnectWorker
 from testkit.process.child_process import ServerFailed
 
+_SECONDS = 120.0
 _CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 
 
@@ -54,12 +56,27 @@ class DebeziumConnector:
         }
 
     def __enter__(self) -> "DebeziumConnector":
-        body = {"name": self._name, "config": self._settings}
-        self._worker.call("POST", "/connectors", body)
+        self._worker.call("POST", "/connectors", {"name": self._name, "config": self._settings})
+        # The worker accepts a connector before it has a status.
+        wait_until(self._has_status, what="Debezium's status", timeout_seconds=_SECONDS)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._worker.call("DELETE", f"/connectors/{self._name}")
+
+    def _has_status(self) -> bool:
+        try:
+            self._worker.call("GET", f"/connectors/{self._name}/status")
+        except OSError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Stop its task; it goes on from its position at `resume`."""
+        self._worker.call("PUT", f"/connectors/{self._name}/stop")
+
+    def resume(self) -> None:
+        self._worker.call("PUT", f"/connectors/{self._name}/resume")
 
     def check(self) -> None:
         """Raise what the connector failed with.
