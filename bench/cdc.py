@@ -18,7 +18,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from statistics import quantiles
 from typing import Any, Final
 
 import psycopg
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 from bench.row import Row, median, spread
 from headrace.client.admin.admin import Admin, NewTopic
@@ -71,8 +71,6 @@ BEGIN
     END LOOP;
 END $$;
 """
-
-Start = Callable[[], Any]
 
 
 @dataclass(slots=True)
@@ -133,8 +131,6 @@ class Bench:
                 "fetch.wait.max.ms": 100,
             }
         )
-        from confluent_kafka import TopicPartition
-
         topic = f"{side}.public.orders"
         _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
         consumer.assign([TopicPartition(topic, 0, end)])

@@ -1,12 +1,13 @@
 """A captured table of PostgreSQL: its columns from a Relation message or from the catalog."""
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from headrace.ingest.cdc.postgres.column_type import ColumnTypes
 from headrace.ingest.cdc.postgres.pgoutput import Relation, RelationColumn
-from headrace.ingest.cdc.table import Column, Table
+from headrace.ingest.cdc.table import Column, ColumnType, Table
 from headrace.ingest.cdc.topic_name import topic_of
 
 
@@ -85,9 +86,16 @@ class TableFactory:
 
     def _column(self, column: RelationColumn, nullable: bool, default: str | None) -> Column:
         kind = self._types.find(column.type_id, column.modifier)
-        written = None
-        if default is not None:
-            # The text is that of the catalog now, and the type may be an older one.
-            with suppress(ValueError, ArithmeticError):
-                written = kind.to_json(default.encode())
-        return Column(column.name, kind, nullable, written)
+        return Column(column.name, kind, nullable, _default_json(kind, default))
+
+
+def _default_json(kind: ColumnType, default: str | None) -> str | None:
+    """Return the JSON text of a default. It is the catalog's of now, and the type that of the
+    change: a text that is none of its values is left out."""
+    if default is None:
+        return None
+    with suppress(ValueError, ArithmeticError, LookupError):
+        written = kind.to_json(default.encode())
+        json.loads(written)
+        return written
+    return None
