@@ -45,6 +45,7 @@ SUITES = (
     "rest",
     "tables",
     "mirror",
+    "cdc",
 )
 CHARTS = "charts"
 LIBRARIES = (

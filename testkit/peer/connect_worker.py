@@ -5,9 +5,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from headrace.testing.readiness import free_port
+from headrace.testing.readiness import free_port, wait_until
 from testkit.peer.connect_jars import CONNECT_FILE_JARS
 from testkit.peer.jar_set import JarSet
 from testkit.peer.java import SHORT_RUN, find_java
@@ -15,6 +15,7 @@ from testkit.peer.java_process import JavaProcess
 from testkit.peer.kafka_jars import KAFKA_JARS
 
 _ANSWER_SECONDS = 60
+_CONFLICT = 409
 _LOGGING = """\
 status = error
 appender.stdout.type = Console
@@ -30,10 +31,8 @@ class ConnectWorker(JavaProcess):
     """One worker, whose sources may be exactly once; killed, it starts again as a new member of its
     group.
 
-    Attributes:
-        JARS: the connectors; the file connectors unless a subclass has others.
-
     Args:
+        plugins: the jars of its connectors.
         settings: of the worker, on top of those that let tests be quick.
         java_options: of the JVM, heap included.
 
@@ -43,19 +42,20 @@ class ConnectWorker(JavaProcess):
 
     NAME = "Connect"
     START_SECONDS = 180.0
-    JARS: ClassVar[JarSet] = CONNECT_FILE_JARS
 
     def __init__(
         self,
         folder: Path,
         bootstrap: str,
         group: str,
+        plugins: Sequence[JarSet] = (CONNECT_FILE_JARS,),
         settings: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (*SHORT_RUN, "-Xmx256m"),
     ) -> None:
         super().__init__(folder)
         self._java = find_java()
-        self._classpath = f"{KAFKA_JARS.find().classpath}:{self.JARS.find().classpath}"
+        jars = [each.find().classpath for each in (KAFKA_JARS, *plugins)]
+        self._classpath = ":".join(jars)
         self._port = 0
         self._java_options = java_options
         self._settings = {
@@ -103,21 +103,34 @@ class ConnectWorker(JavaProcess):
         return True
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Call Connect's REST API and return its answer.
+        """Call Connect's REST API and return its answer; wait for the end of a rebalance.
 
         Raises:
             OSError: it does not answer, or answers with an error.
         """
+        answers: list[Any] = []
+
+        def answered() -> bool:
+            try:
+                answers.append(self._call(method, path, body))
+            except urllib.error.HTTPError as error:
+                with error:
+                    reason = error.read().decode()
+                if error.code == _CONFLICT and "rebalance" in reason:
+                    return False
+                raise OSError(f"{error.code}: {reason}") from None
+            return True
+
+        wait_until(answered, what=f"{method} {path}", timeout_seconds=_ANSWER_SECONDS)
+        return answers[0]
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
         request = urllib.request.Request(
             f"http://127.0.0.1:{self._port}{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        try:
-            with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:
-                content = answer.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                raise OSError(f"{error.code}: {error.read().decode()}") from None
+        with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:
+            content = answer.read()
         return json.loads(content) if content else None

@@ -34,7 +34,6 @@ class MirrorMaker(ConnectWorker):
     """
 
     NAME = "MirrorMaker"
-    JARS = MIRROR_MAKER_JARS
 
     def __init__(
         self,
@@ -48,7 +47,8 @@ class MirrorMaker(ConnectWorker):
             "session.timeout.ms": "10000",
             "heartbeat.interval.ms": "3000",
         }
-        super().__init__(folder, target, "mirror-maker", defaults, java_options)
+        plugins = (MIRROR_MAKER_JARS,)
+        super().__init__(folder, target, "mirror-maker", plugins, defaults, java_options)
         self._target = target
 
     def copy(self, name: str, source: str, alias: str, topic: str, tasks: int = 2) -> None:

@@ -235,7 +235,7 @@ def test_a_snapshot_and_the_stream_write_the_same_values(capture: Capture) -> No
         "bits": "AQE=",
         "ints": [1, None],
         "texts": ["a,b", ""],
-        "p": {"x": 1.5, "y": -2.0, "wkb": None, "srid": None},
+        "p": {"x": 1.5, "y": -2.0, "wkb": "AQEAAAAAAAAAAAD4PwAAAAAAAADA", "srid": None},
     }
 
 

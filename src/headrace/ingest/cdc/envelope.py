@@ -83,8 +83,10 @@ class Envelope:
         removed = self._event(table, old_key, "d", old, "null", source, transaction)
         created = self._event(table, key, "c", "null", new, source, transaction)
         return [
-            Event({**removed.headers, NEW_KEY_HEADER: key}, removed.body),
-            *self._tombstone(table, old_key),
+            *(
+                Event({**each.headers, NEW_KEY_HEADER: key}, each.body)
+                for each in (removed, *self._tombstone(table, old_key))
+            ),
             Event({**created.headers, OLD_KEY_HEADER: old_key}, created.body),
         ]
 

@@ -1,6 +1,7 @@
 """JSON texts of values that the databases have in common, in Debezium's forms."""
 
 import base64
+from collections.abc import Iterable
 from decimal import Decimal
 from json.encoder import encode_basestring
 from math import isinf
@@ -21,6 +22,30 @@ def connect(kind: str, name: str | None = None, **parameters: str) -> dict[str, 
     if parameters:
         schema["parameters"] = {key.replace("__", "."): each for key, each in parameters.items()}
     return schema
+
+
+_SNAPSHOT: Final = {
+    **connect(
+        "string",
+        "io.debezium.data.Enum",
+        allowed="true,first,first_in_data_collection,last_in_data_collection,last,false,"
+        "incremental",
+    ),
+    "default": "false",
+}
+
+
+def source_fields(fields: Iterable[tuple[str, str, bool]]) -> list[dict[str, Any]]:
+    """Return the fields of a source block's schema: of their names, types, and whether they are
+    optional."""
+    return [
+        {
+            **(_SNAPSHOT if name == "snapshot" else {"type": kind}),
+            "optional": optional,
+            "field": name,
+        }
+        for name, kind, optional in fields
+    ]
 
 
 def quoted(text: str) -> str:
@@ -74,6 +99,7 @@ def decimal_type(mode: str, precision: int | None, scale: int | None) -> ColumnT
         return ColumnType(to_json, connect("bytes", DECIMAL, **parameters))
     schema = {
         **connect("struct", VARIABLE_DECIMAL),
+        "doc": "Variable scaled decimal",
         "fields": [
             {"type": "int32", "optional": False, "field": "scale"},
             {"type": "bytes", "optional": False, "field": "value"},
@@ -86,9 +112,12 @@ def _variable_decimal(text: str) -> str:
     value = Decimal(text)
     if not value.is_finite():
         return "null"
-    exponent = value.as_tuple().exponent
+    _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
-    scale = max(-exponent, 0)
+    zeros = 0  # at the end: the scale does not count them
+    while zeros < -exponent and digits[-1 - zeros : len(digits) - zeros] == (0,):
+        zeros += 1
+    scale = max(-exponent - zeros, 0) if value else 0
     return f'{{"scale":{scale},"value":{base64_json(unscaled(value, scale))}}}'
 
 

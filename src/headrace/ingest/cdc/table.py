@@ -40,11 +40,25 @@ class ColumnType(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of a table."""
+    """A column of a table.
+
+    Attributes:
+        default: the JSON text of a constant default; None without one.
+    """
 
     name: str
     type: ColumnType
     nullable: bool = True
+    default: str | None = None
+
+    @property
+    def missing(self) -> str:
+        """The JSON text for a value that is not there. Where the schema says that there is one, as
+        in the columns of a deleted row that the database did not send, it is the default, or else
+        what is empty or zero, as Debezium writes it."""
+        if self.nullable:
+            return "null"
+        return self.default or empty_json(self.type.schema)
 
 
 class Table:
@@ -57,7 +71,7 @@ class Table:
         key: the places of the primary key's columns; empty without a primary key.
     """
 
-    __slots__ = ("_key_names", "_names", "columns", "key", "name", "schema", "topic")
+    __slots__ = ("_key_names", "_writers", "columns", "key", "name", "schema", "topic")
 
     def __init__(
         self, schema: str, name: str, topic: str, columns: Sequence[Column], key: Sequence[int]
@@ -67,8 +81,12 @@ class Table:
         self.topic = topic
         self.columns = tuple(columns)
         self.key = tuple(key)
-        self._names = [f"{encode_basestring(each.name)}:" for each in columns]
-        self._key_names = [self._names[at] for at in key]
+        names = [f"{encode_basestring(each.name)}:" for each in columns]
+        self._key_names = [names[at] for at in key]
+        self._writers = [
+            (name, each.type.to_json, name + each.missing, name + each.type.unavailable)
+            for name, each in zip(names, self.columns, strict=True)
+        ]
 
     @property
     def identifier(self) -> str:
@@ -80,15 +98,12 @@ class Table:
         if row is None:
             return "null"
         parts = [
-            name
-            + (
-                "null"
-                if value is None
-                else column.type.unavailable
-                if value is UNCHANGED
-                else column.type.to_json(value)
-            )
-            for name, column, value in zip(self._names, self.columns, row, strict=True)
+            missing
+            if value is None
+            else unavailable
+            if value is UNCHANGED
+            else name + to_json(value)
+            for (name, to_json, missing, unavailable), value in zip(self._writers, row, strict=True)
         ]
         return "{" + ",".join(parts) + "}"
 
@@ -120,7 +135,48 @@ class Table:
 
 
 def _field(column: Column) -> dict[str, Any]:
-    return {**column.type.schema, "optional": column.nullable, "field": column.name}
+    schema = {**column.type.schema, "optional": column.nullable, "field": column.name}
+    if column.default is not None:
+        schema["default"] = json.loads(column.default)
+    return schema
+
+
+def empty_json(schema: ConnectSchema) -> str:
+    """Return the JSON text of what is empty or zero in a type.
+
+    >>> empty_json({"type": "int64"}), empty_json({"type": "string"})
+    ('0', '""')
+    """
+    named = _EMPTY_NAMED.get(schema.get("name", ""))
+    if named is not None:
+        return named
+    if schema["type"] == "struct":
+        fields = (f'"{each["field"]}":{_empty_field(each)}' for each in schema["fields"])
+        return "{" + ",".join(fields) + "}"
+    return _EMPTY.get(schema["type"], "0")
+
+
+def _empty_field(schema: ConnectSchema) -> str:
+    return "null" if schema.get("optional") else empty_json(schema)
+
+
+_EMPTY: Final = {
+    "boolean": "false",
+    "string": '""',
+    "bytes": '""',
+    "array": "[]",
+    "float": "0.0",
+    "double": "0.0",
+}
+_EMPTY_NAMED: Final = {
+    "io.debezium.data.VariableScaleDecimal": '{"scale":0,"value":"AA=="}',
+    "org.apache.kafka.connect.data.Decimal": '"AA=="',
+    "io.debezium.time.ZonedTimestamp": '"1970-01-01T00:00:00Z"',
+    "io.debezium.time.ZonedTime": '"00:00:00Z"',
+    "io.debezium.data.geometry.Point": (
+        '{"x":0.0,"y":0.0,"wkb":"AQEAAAAAAAAAAAAAAAAAAAAAAAAA","srid":null}'
+    ),
+}
 
 
 def json_text(value: object) -> str:

@@ -30,3 +30,27 @@ def test_the_key_has_columns_that_every_change_has(
     table = captured.table
     assert [table.columns[at].name for at in table.key] == expected
     assert len(captured.key_types) == (len(catalog) if expected == list(catalog) else 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "expected"),
+    [
+        ("int4", "3", "3"),
+        ("bool", "true", "true"),
+        ("text", "a", '"a"'),
+        ("int4", "a", None),  # the column had another type when the row was changed
+        ("float8", "", None),
+        ("numeric", "a", None),
+        ("date", "a", None),
+    ],
+)
+def test_a_default_that_does_not_fit_its_type_is_left_out(
+    kind: str, default: str, expected: str | None
+) -> None:
+    types = ColumnTypes(lambda _: PostgresType(kind))
+    facts = TableFacts(required=frozenset({"c"}), defaults=(("c", default),))
+    columns = (RelationColumn(False, "c", 1, -1),)
+    captured = TableFactory("shop", types, lambda *_: facts).make(
+        Relation(1, "public", "t", "f", columns)
+    )
+    assert captured.table.columns[0].default == expected

@@ -24,6 +24,8 @@ TYPES = {
     13: PostgresType("timetz"),
     14: PostgresType("inet"),
     15: PostgresType("bytea"),
+    16: PostgresType("bit"),
+    17: PostgresType("point"),
 }
 
 
@@ -50,7 +52,10 @@ TYPES = {
         (12, 0, "24:00:00", "86400000"),
         (13, -1, "00:30:00+05:30", '"19:00:00Z"'),
         (14, -1, "10.0.0.1/8", '"10.0.0.1/8"'),
+        (13, -1, "00:30:00.250+00", '"00:30:00.25Z"'),
         (15, -1, "\\x", '""'),
+        (16, 9, "000000001", '"AQ=="'),
+        (17, -1, "(0,0)", '{"x":0.0,"y":0.0,"wkb":"AQEAAAAAAAAAAAAAAAAAAAAAAAAA","srid":null}'),
     ],
 )
 def test_values_are_written_as_debezium_writes_them(

@@ -53,6 +53,8 @@ def test_an_insert_has_the_fields_of_debezium() -> None:
         "txId": 3,
         "lsn": 7,
         "xmin": None,
+        "origin": None,
+        "origin_lsn": None,
     }
 
 
@@ -64,10 +66,34 @@ def test_a_delete_is_followed_by_a_tombstone() -> None:
     assert len(envelope(tombstones=False).delete(TABLE, [1, None], SOURCE)) == 1
 
 
+def test_what_was_not_sent_of_a_deleted_row_fits_its_schema() -> None:
+    columns = [
+        Column("id", INT, False),
+        Column("name", TEXT),
+        Column("count", INT, False),
+        Column("size", INT, False, default="3"),
+        Column("price", decimal_type("precise", None, None), False),
+    ]
+    table = Table("public", "t", "p.public.t", columns, key=[0])
+    deleted, _ = envelope(schemas=True).delete(table, [1, None, None, None, None], SOURCE)
+    value = body(deleted)
+    price = {"scale": 0, "value": "AA=="}
+    assert value["payload"]["before"] == {
+        "id": 1,
+        "name": None,
+        "count": 0,
+        "size": 3,
+        "price": price,
+    }
+    fields = {each["field"]: each for each in value["schema"]["fields"][0]["fields"]}
+    assert fields["size"]["default"] == 3
+    assert "default" not in fields["count"]
+
+
 def test_a_changed_key_is_a_delete_and_a_create() -> None:
     deleted, tombstone, created = envelope().update(TABLE, [1, None], [2, UNCHANGED], SOURCE)
     assert [body(deleted)["op"], body(created)["op"]] == ["d", "c"]
-    assert deleted.headers[NEW_KEY_HEADER] == '{"id":2}'
+    assert deleted.headers[NEW_KEY_HEADER] == tombstone.headers[NEW_KEY_HEADER] == '{"id":2}'
     assert created.headers[OLD_KEY_HEADER] == '{"id":1}'
     assert tombstone.headers["key"] == '{"id":1}'
     assert body(created)["after"] == {"id": 2, "name": "?"}
@@ -113,6 +139,9 @@ def test_numbers_are_twos_complement() -> None:
     assert unscaled(Decimal("0"), 0) == b"\x00"
     assert decimal_type("precise", 5, 2).to_json("NaN") == "null"
     assert decimal_type("string", 5, 2).to_json("1.20") == '"1.20"'
+    assert decimal_type("precise", None, None).to_json("1.10") == '{"scale":1,"value":"Cw=="}'
+    assert decimal_type("precise", None, None).to_json("0.00") == '{"scale":0,"value":"AA=="}'
+    assert decimal_type("precise", None, None).to_json("100") == '{"scale":0,"value":"ZA=="}'
     assert decimal_type("double", 5, 2).to_json("1.20") == "1.2"
 
 

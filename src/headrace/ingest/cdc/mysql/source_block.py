@@ -2,7 +2,7 @@
 
 from typing import Any, Final, NamedTuple
 
-from headrace.ingest.cdc.json_value import connect, quoted
+from headrace.ingest.cdc.json_value import connect, quoted, source_fields
 from headrace.ingest.cdc.mysql.position import LogPosition
 
 _FIELDS: Final = (
@@ -30,7 +30,7 @@ def source_schema(connector: str) -> dict[str, Any]:
     """Return Connect's schema of the block."""
     return {
         **connect("struct", f"io.debezium.connector.{connector}.Source"),
-        "fields": [{"type": kind, "optional": may, "field": name} for name, kind, may in _FIELDS],
+        "fields": source_fields(_FIELDS),
         "optional": False,
     }
 

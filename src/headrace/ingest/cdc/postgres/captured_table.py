@@ -1,11 +1,13 @@
 """A captured table of PostgreSQL: its columns from a Relation message or from the catalog."""
 
+import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from headrace.ingest.cdc.postgres.column_type import ColumnTypes
 from headrace.ingest.cdc.postgres.pgoutput import Relation, RelationColumn
-from headrace.ingest.cdc.table import Column, Table
+from headrace.ingest.cdc.table import Column, ColumnType, Table
 from headrace.ingest.cdc.topic_name import topic_of
 
 
@@ -17,11 +19,13 @@ class TableFacts(NamedTuple):
             INDEX those of the index, because deletes have no others.
         required: the names of columns that are NOT NULL.
         key_types: the names of the key's types.
+        defaults: the names of columns whose default is a constant, and its text.
     """
 
     key: tuple[str, ...] = ()
     required: frozenset[str] = frozenset()
     key_types: tuple[str, ...] = ()
+    defaults: tuple[tuple[str, str], ...] = ()
 
 
 class CapturedTable(NamedTuple):
@@ -70,15 +74,28 @@ class TableFactory:
             # The table or its key is another now in the catalog, or gone: its replica identity is
             # the key it had.
             key = identified
+        defaults = dict(facts.defaults)
         made = [
-            Column(
-                each.name,
-                self._types.find(each.type_id, each.modifier),
-                each.name not in facts.required,
-            )
+            self._column(each, each.name not in facts.required, defaults.get(each.name))
             for each in columns
         ]
         topic = topic_of(self._prefix, schema, name)
         table = Table(schema, name, topic, made, [names.index(each) for each in key])
         key_types = list(facts.key_types) if key == facts.key else []
         return CapturedTable(table, key_types, identity)
+
+    def _column(self, column: RelationColumn, nullable: bool, default: str | None) -> Column:
+        kind = self._types.find(column.type_id, column.modifier)
+        return Column(column.name, kind, nullable, _default_json(kind, default))
+
+
+def _default_json(kind: ColumnType, default: str | None) -> str | None:
+    """Return the JSON text of a default. It is the catalog's of now, and the type that of the
+    change: a text that is none of its values is left out."""
+    if default is None:
+        return None
+    with suppress(ValueError, ArithmeticError, LookupError):
+        written = kind.to_json(default.encode())
+        json.loads(written)
+        return written
+    return None

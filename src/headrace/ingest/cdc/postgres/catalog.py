@@ -1,5 +1,6 @@
 """What change capture asks PostgreSQL's catalog, and the publication it makes."""
 
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.ingest.cdc.postgres.captured_table import TableFacts
@@ -13,12 +14,17 @@ from headrace.ingest.error import IngestError
 if TYPE_CHECKING:
     import psycopg
 
+_CONSTANT: Final = re.compile(
+    r"""\(?(?:'((?:[^']|'')*)'|(-?[0-9.]+|true|false))\)?(?:::[\w ."()\[\],]+)?"""
+)
 _COLUMNS_SQL = """
     SELECT a.attname, a.atttypid, a.atttypmod, a.attnotnull, t.typname,
-           array_position((i.indkey::smallint[])[0:i.indnkeyatts - 1], a.attnum)
+           array_position((i.indkey::smallint[])[0:i.indnkeyatts - 1], a.attnum),
+           pg_get_expr(d.adbin, d.adrelid)
     FROM pg_attribute a
     JOIN pg_class c ON c.oid = a.attrelid
     JOIN pg_type t ON t.oid = a.atttypid
+    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     LEFT JOIN pg_index i ON i.indrelid = a.attrelid
         AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
     WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
@@ -146,13 +152,14 @@ class Catalog:
         """Return a type; an unknown one is a text."""
         row = self._connection.execute(
             "SELECT typname, typtype, CASE WHEN typcategory = 'A' THEN typelem ELSE 0 END, "
-            "typbasetype, typtypmod FROM pg_type WHERE oid = %s",
+            "typbasetype, typtypmod, ARRAY(SELECT enumlabel::text FROM pg_enum "
+            "WHERE enumtypid = t.oid ORDER BY enumsortorder) FROM pg_type t WHERE oid = %s",
             [type_id],
         ).fetchone()
         if row is None:
             return PostgresType("text")
-        name, kind, element, base, modifier = row
-        return PostgresType(name, kind, element, base, modifier)
+        name, kind, element, base, modifier, labels = row
+        return PostgresType(name, kind, element, base, modifier, tuple(labels))
 
     def facts(self, relation: int) -> TableFacts:
         """Return what the stream does not send of a table."""
@@ -275,4 +282,23 @@ def _facts(rows: list[Any]) -> TableFacts:
         tuple(row[0] for row in key),
         frozenset(row[0] for row in rows if row[3]),
         tuple(row[4] for row in key),
+        tuple((row[0], text) for row in rows if (text := constant(row[6])) is not None),
     )
+
+
+def constant(expression: str | None) -> str | None:
+    """Return the text of a default that is a constant; None for any other expression, which only
+    the server can evaluate.
+
+    >>> constant("'it''s'::text"), constant("-3"), constant("now()")
+    ("it's", '-3', None)
+    """
+    if expression is None:
+        return None
+    found = _CONSTANT.fullmatch(expression)
+    if found is None:
+        return None
+    quoted, plain = found.groups()
+    if plain is not None:
+        return str(plain)
+    return str(quoted).replace("''", "'")

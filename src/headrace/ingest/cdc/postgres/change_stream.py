@@ -20,6 +20,7 @@ from headrace.ingest.cdc.postgres.pgoutput import (
     Delete,
     Insert,
     Message,
+    Origin,
     Relation,
     Truncate,
     Update,
@@ -66,6 +67,7 @@ class ChangeStream:
         self._handover = handover
         self._tables: dict[int, CapturedTable | None] = {}
         self._begin = Begin(0, 0, 0)
+        self._origin: tuple[str, int] | None = None
         self._at = 0
         self._index = 0
         self._resume: tuple[int, int] | None = None
@@ -84,13 +86,15 @@ class ChangeStream:
                 self._begin_transaction(message)
             case Commit():
                 self._end_transaction(message)
+            case Origin():
+                self._origin = message.name, message.lsn
             case Relation():
                 self._tables[message.id] = self._writer.tables(message)
             case _:
                 self._change(wal_start, message)
 
     def _begin_transaction(self, begin: Begin) -> None:
-        self._begin, self.in_transaction = begin, True
+        self._begin, self.in_transaction, self._origin = begin, True, None
         self._at = self._index = 0
         self._counts = {}
         self._resume = None
@@ -198,6 +202,7 @@ class ChangeStream:
             lsn=self._at,
             xid=begin.xid,
             last_commit=self.position.lsn,
+            origin=self._origin,
         )
         return source, transaction
 

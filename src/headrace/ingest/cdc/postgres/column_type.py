@@ -5,6 +5,7 @@ Texts are those of DateStyle ISO, IntervalStyle postgres, TimeZone UTC and bytea
 """
 
 import re
+import struct
 from collections.abc import Callable
 from datetime import date, time
 from typing import Final, NamedTuple
@@ -28,6 +29,7 @@ _INTERVAL: Final = re.compile(r"(-?\+?\d+) (year|mon|day)s?")
 _CLOCK: Final = re.compile(r"([+-]?)(\d+):(\d+):(\d+)(?:\.(\d+))?")
 _MONTH_US: Final = int(_DAY_US * 365.25 / 12)
 _HSTORE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"=>(?:(NULL)|"((?:[^"\\]|\\.)*)")')
+_WKB_POINT: Final = struct.Struct("<BIdd")
 _ESCAPED: Final = re.compile(r"\\(.)")
 
 
@@ -39,6 +41,7 @@ class PostgresType(NamedTuple):
         element: the id of an array's elements; 0 for other types.
         base: the id of a domain's type; 0 for other types.
         base_modifier: `typtypmod` of a domain.
+        labels: the values of an enum, in their order.
     """
 
     name: str
@@ -46,6 +49,7 @@ class PostgresType(NamedTuple):
     element: int = 0
     base: int = 0
     base_modifier: int = -1
+    labels: tuple[str, ...] = ()
 
 
 class ColumnTypes:
@@ -90,7 +94,8 @@ class ColumnTypes:
         if kind.element and kind.name.startswith("_"):
             return self._array(self._of_text(kind.element, modifier))
         if kind.kind == "e":
-            return self._textual(quoted, "io.debezium.data.Enum")
+            schema = connect("string", "io.debezium.data.Enum", allowed=",".join(kind.labels))
+            return self._textual(quoted)._replace(schema=schema)
         return self._base(kind.name, modifier)
 
     def _textual(self, to_json: Callable[[str], str], name: str | None = None) -> ColumnType:
@@ -149,7 +154,7 @@ def _as_it_is(text: str) -> str:
 
 
 def _bool(text: str) -> str:
-    return "true" if text in ("t", "1") else "false"
+    return "true" if text in ("t", "1", "true") else "false"
 
 
 def _numeric(mode: str, modifier: int) -> ColumnType:
@@ -171,7 +176,8 @@ def _bytea(text: str) -> str:
 
 
 def _bits(text: str) -> str:
-    return base64_json(int(text or "0", 2).to_bytes((len(text) + 7) // 8, "little"))
+    number = int(text or "0", 2)
+    return base64_json(number.to_bytes((number.bit_length() + 7) // 8, "little"))
 
 
 def _date(text: str) -> str:
@@ -231,8 +237,9 @@ def _timetz(text: str) -> str:
     offset = ((parts[0] * 60 + parts[1]) * 60 + parts[2]) * 1_000_000
     micros = (_time_us(clock) + (-offset if sign == "+" else offset)) % _DAY_US
     whole = micros // 1_000_000
-    moment = time(whole // 3600, whole // 60 % 60, whole % 60, micros % 1_000_000)
-    return f'"{moment.isoformat()}Z"'
+    moment = time(whole // 3600, whole // 60 % 60, whole % 60)
+    fraction = f".{micros % 1_000_000:06}".rstrip("0").rstrip(".")
+    return f'"{moment.isoformat()}{fraction}Z"'
 
 
 def _interval(text: str) -> str:
@@ -250,7 +257,8 @@ def _interval(text: str) -> str:
 
 def _point(text: str) -> str:
     x, y = text.strip("()").split(",")
-    return f'{{"x":{float_json(x)},"y":{float_json(y)},"wkb":null,"srid":null}}'
+    form = base64_json(_WKB_POINT.pack(1, 1, float(x), float(y)))
+    return f'{{"x":{float_json(x)},"y":{float_json(y)},"wkb":{form},"srid":null}}'
 
 
 def _hstore(text: str) -> str:
@@ -293,7 +301,12 @@ _PLAIN: Final[dict[str, ColumnType]] = {
     "timetz": ColumnType(_timetz, connect("string", "io.debezium.time.ZonedTime")),
     "interval": ColumnType(_interval, connect("int64", "io.debezium.time.MicroDuration")),
     "point": ColumnType(
-        _point, {**connect("struct", "io.debezium.data.geometry.Point"), "fields": _POINT_FIELDS}
+        _point,
+        {
+            **connect("struct", "io.debezium.data.geometry.Point"),
+            "doc": "Geometry (POINT)",
+            "fields": _POINT_FIELDS,
+        },
     ),
 }
 _NAMED_TEXTS: Final = {

@@ -1,7 +1,7 @@
 """The messages of pgoutput, protocol version 1, with values in text.
 
 The formats are those of "Logical Replication Message Formats" in PostgreSQL's manual. `decode`
-returns None for messages that change capture does not need: types, origins, logical messages.
+returns None for messages that change capture does not need: types and logical messages.
 """
 
 import struct
@@ -12,6 +12,7 @@ from headrace.ingest.error import ProtocolError
 
 _BEGIN = struct.Struct(">QqI")
 _COMMIT = struct.Struct(">BQQq")
+_LSN = struct.Struct(">Q")
 _ID = struct.Struct(">I")
 _COUNT = struct.Struct(">H")
 _COLUMN = struct.Struct(">Ii")
@@ -32,6 +33,13 @@ class Commit(NamedTuple):
     commit_lsn: int
     end_lsn: int
     commit_us: int
+
+
+class Origin(NamedTuple):
+    """Where a transaction was replicated from: the position there, and the origin's name."""
+
+    lsn: int
+    name: str
 
 
 class RelationColumn(NamedTuple):
@@ -91,7 +99,7 @@ class Truncate(NamedTuple):
     relations: tuple[int, ...]
 
 
-Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate
+Message = Begin | Commit | Origin | Relation | Insert | Update | Delete | Truncate
 
 
 def decode(data: bytes) -> Message | None:
@@ -129,7 +137,9 @@ def _decode(data: bytes) -> Message | None:
         case b"T":
             (count,) = _ID.unpack_from(data, 1)
             return Truncate(struct.unpack_from(f">{count}I", data, 6))
-        case b"Y" | b"O" | b"M":
+        case b"O":
+            return Origin(_LSN.unpack_from(data, 1)[0], _text(data, 9)[0])
+        case b"Y" | b"M":
             return None
     raise ValueError(f"unknown kind {data[:1]!r}")
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from headrace.ingest.cdc.json_value import connect, quoted
+from headrace.ingest.cdc.json_value import connect, quoted, source_fields
 
 _FIELDS: Final = (
     ("version", "string", False),
@@ -19,10 +19,12 @@ _FIELDS: Final = (
     ("txId", "int64", True),
     ("lsn", "int64", True),
     ("xmin", "int64", True),
+    ("origin", "string", True),
+    ("origin_lsn", "int64", True),
 )
 SOURCE_SCHEMA: Final[dict[str, Any]] = {
     **connect("struct", "io.debezium.connector.postgresql.Source"),
-    "fields": [{"type": kind, "optional": may, "field": name} for name, kind, may in _FIELDS],
+    "fields": source_fields(_FIELDS),
     "optional": False,
 }
 
@@ -53,15 +55,19 @@ class SourceBlock:
         xid: int | None,
         last_commit: int | None,
         snapshot: str = "false",
+        origin: tuple[str, int] | None = None,
     ) -> str:
-        """Return the block of one change: `micros` is when its transaction was committed."""
+        """Return the block of one change: `micros` is when its transaction was committed, `origin`
+        the server that it was replicated from, and the position there."""
         names = self._tables.get((schema, table))
         if names is None:
             names = f'"schema":{quoted(schema)},"table":{quoted(table)}'
             self._tables[schema, table] = names
+        came = "null" if origin is None else quoted(origin[0])
         before = "null" if last_commit is None else f'\\"{last_commit}\\"'
         return (
             f'{self._head}{micros // 1000},"snapshot":"{snapshot}","db":{self._database},'
             f'"sequence":"[{before},\\"{lsn}\\"]","ts_us":{micros},"ts_ns":{micros * 1000},{names},'
-            f'"txId":{"null" if xid is None else xid},"lsn":{lsn},"xmin":null}}'
+            f'"txId":{"null" if xid is None else xid},"lsn":{lsn},"xmin":null,'
+            f'"origin":{came},"origin_lsn":{"null" if origin is None else origin[1]}}}'
         )
