@@ -1,0 +1,85 @@
+"""`headrace up --brokers N|auto`: how many brokers one machine runs.
+
+One broker keeps one core busy. `auto` is a broker per core, with one core left for clients where
+there are more than two, and at most `MOST`: beyond that the other cores are worth more to the
+clients on this machine.
+
+What holds for `auto`:
+
+1. no broker that has data is left out. A machine that lost cores runs as many brokers as before:
+   partitions of a broker that is not started would have no leader.
+2. the data of a single broker stays one broker's. A cluster in the same directory would not see it.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from headrace.log.directory_lock import LOCK_NAME
+from headrace.model.error import ConfigError
+
+AUTO: Final = "auto"
+MOST: Final = 4
+_FOLDER = re.compile(r"broker-(0|[1-9][0-9]{0,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerCount:
+    """How many brokers to start, and for `auto` the reason, to be printed."""
+
+    brokers: int
+    reason: str | None = None
+
+
+def broker_folder(home: Path, broker_id: int) -> Path:
+    """Return where a broker of several has its data."""
+    return home / f"broker-{broker_id}"
+
+
+def brokers_for(cores: int) -> int:
+    """Return how many brokers suit a machine.
+
+    >>> [brokers_for(cores) for cores in (1, 2, 3, 4, 5, 64)]
+    [1, 2, 2, 3, 4, 4]
+    """
+    return max(min(cores, 2), min(cores - 1, MOST))
+
+
+def choose_broker_count(text: str, home: Path, *, first_id: int, cores: int) -> BrokerCount:
+    """Return the number of brokers for the value of `--brokers`.
+
+    Args:
+        home: the data directory.
+        first_id: the id of the first broker; the others count up from it.
+
+    Raises:
+        ConfigError: the value is neither `auto` nor a number from 1 on.
+    """
+    if text != AUTO:
+        if not (text.isascii() and text.isdigit()) or int(text) < 1:
+            raise ConfigError(f"--brokers {text}: write a number from 1 on, or {AUTO}")
+        return BrokerCount(int(text))
+    machine = f"{cores} core{'s' * (cores > 1)}"
+    if (home / LOCK_NAME).exists():
+        return BrokerCount(
+            1,
+            f"1 broker, because {home} has the data of a single one ({machine}): choose another "
+            "--data for several",
+        )
+    suited, present = brokers_for(cores), _present(home, first_id)
+    if present > suited:
+        return BrokerCount(present, f"{present} brokers, as {home} has data of so many ({machine})")
+    reason = f"{suited} broker{'s' * (suited > 1)} for {machine}"
+    if 0 < present < suited:
+        reason += f", {suited - present} of them new: headrace cluster rebalance gives them a share"
+    return BrokerCount(suited, reason)
+
+
+def _present(home: Path, first_id: int) -> int:
+    """Return how many brokers it takes, counting from the first, to start all that have data."""
+    if not home.is_dir():
+        return 0
+    found = (_FOLDER.fullmatch(each.name) for each in home.iterdir() if each.is_dir())
+    ids = [int(match[1]) for match in found if match is not None]
+    return max((each - first_id + 1 for each in ids if each >= first_id), default=0)

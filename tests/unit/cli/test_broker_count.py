@@ -1,0 +1,74 @@
+"""`--brokers auto` suits the cores, and never leaves out a broker that has data."""
+
+import pytest
+
+from headrace.cli.broker_count import broker_folder, brokers_for, choose_broker_count
+from headrace.model.error import ConfigError
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "", "1.5", "²"])
+def test_other_values_are_named(tmp_path, text):
+    with pytest.raises(ConfigError, match="a number from 1 on, or auto"):
+        choose_broker_count(text, tmp_path, first_id=1, cores=4)
+
+
+def test_a_number_is_taken_as_it_is(tmp_path):
+    found = choose_broker_count("7", tmp_path, first_id=1, cores=1)
+
+    assert (found.brokers, found.reason) == (7, None)
+
+
+def test_auto_says_why(tmp_path):
+    found = choose_broker_count("auto", tmp_path / "missing", first_id=1, cores=4)
+
+    assert (found.brokers, found.reason) == (3, "3 brokers for 4 cores")
+
+
+def test_more_cores_never_mean_fewer_brokers():
+    counts = [brokers_for(cores) for cores in range(1, 200)]
+
+    assert counts == sorted(counts)
+    assert counts[0] == 1 and counts[-1] == 4
+
+
+def test_a_machine_that_lost_cores_starts_all_that_have_data(tmp_path):
+    for number in (20, 21, 22, 23):
+        broker_folder(tmp_path, number).mkdir()
+
+    found = choose_broker_count("auto", tmp_path, first_id=20, cores=2)
+
+    assert found.brokers == 4
+    assert "has data of so many (2 cores)" in found.reason
+
+
+def test_a_gap_is_filled(tmp_path):
+    broker_folder(tmp_path, 3).mkdir()
+
+    assert choose_broker_count("auto", tmp_path, first_id=1, cores=1).brokers == 3
+
+
+def test_new_brokers_are_mentioned(tmp_path):
+    for number in (1, 2):
+        broker_folder(tmp_path, number).mkdir()
+
+    found = choose_broker_count("auto", tmp_path, first_id=1, cores=8)
+
+    assert found.brokers == 4
+    assert "2 of them new: headrace cluster rebalance" in found.reason
+
+
+def test_other_folders_do_not_count(tmp_path):
+    for name in ("broker-x", "broker-9.old", "zookeeper", "broker-007"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "broker-9").write_text("a file")
+
+    assert choose_broker_count("auto", tmp_path, first_id=1, cores=2).brokers == 2
+
+
+def test_the_data_of_a_single_broker_stays_its_own(tmp_path):
+    (tmp_path / ".lock").touch()
+
+    found = choose_broker_count("auto", tmp_path, first_id=1, cores=8)
+
+    assert found.brokers == 1
+    assert "choose another --data" in found.reason
