@@ -12,6 +12,9 @@ Rule 5: the brokers log in to ZooKeeper with a password that only this user can 
 nodes: other users of the machine reach its port, but read no SCRAM keys and change nothing.
 Rule 6: a broker reads its configuration from its standard input, because it may hold passwords, and
 every user of the machine can list the commands of all processes.
+Rule 7: `headrace cluster restart` asks for the restart of one broker at a time, over a socket that
+only this user can open. It is refused while any broker is not ready. Whether the cluster can do
+without the broker, the command decides: it may log in as a client, the supervisor may not.
 """
 
 import os
@@ -20,10 +23,12 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from headrace.cli.broker_plan import BrokerPlan
 from headrace.cli.side_service import SideService
 from headrace.cli.supervised_child import SupervisedChild
+from headrace.cli.supervisor_socket import SupervisorSocket
 from headrace.config.properties import format_properties
 from headrace.process.zookeeper import ZooKeeperServer
 
@@ -88,6 +93,9 @@ class ClusterSupervisor:
 
     def run(self) -> int:
         """Start all processes, restart those that end, and stop all when a signal comes."""
+        commands = SupervisorSocket(self._plan.home)
+        if commands.problem is not None:
+            print(f"headrace cluster restart cannot be used: {commands.problem}", flush=True)
         try:
             if self._zookeeper is not None:
                 self._make_user()
@@ -95,14 +103,14 @@ class ClusterSupervisor:
                     return 1
             for child in self._children.values():
                 child.start()
-            self._wait_for_brokers()
+            self._wait_for_brokers(commands)
             for service in () if self._stopping else self._services:
                 service.start()
             while not self._stopping:
                 for service in self._services:
                     service.restart_if_ended()
                 self._restart_ended()
-                time.sleep(_POLL_SECONDS)
+                commands.serve(_POLL_SECONDS, self._answer)
             print("Stopping ...", flush=True)
             for child in (*self._services, *self._children.values()):
                 child.stop()
@@ -111,6 +119,7 @@ class ClusterSupervisor:
                 child.kill()
             if self._zookeeper is not None:
                 self._zookeeper.stop()
+            commands.close()
         print("Stopped.", flush=True)
         return 0
 
@@ -119,7 +128,6 @@ class ClusterSupervisor:
         user_file = self._plan.user_file
         if user_file.exists():
             return
-        self._plan.home.mkdir(parents=True, exist_ok=True)
         scratch = user_file.with_suffix(".tmp")
         scratch.unlink(missing_ok=True)
         scratch.touch(mode=0o600)
@@ -138,10 +146,10 @@ class ClusterSupervisor:
         print(f"ZooKeeper listens on {zookeeper.address}", flush=True)
         return True
 
-    def _wait_for_brokers(self) -> None:
+    def _wait_for_brokers(self, commands: SupervisorSocket) -> None:
         while not self._stopping and not self._all_serve:
             self._restart_ended()
-            time.sleep(_POLL_SECONDS)
+            commands.serve(_POLL_SECONDS, self._answer)
         if not self._stopping:
             print(
                 f"Headrace serves {len(self._children)} brokers on {self._plan.address}", flush=True
@@ -151,6 +159,32 @@ class ClusterSupervisor:
     @property
     def _all_serve(self) -> bool:
         return all(each.announced.is_set() for each in self._children.values())
+
+    def _answer(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer a command (rule 7): `status`, or `restart` with the id of a broker."""
+        match request:
+            case {"command": "status"}:
+                return self._status()
+            case {"command": "restart", "broker": int(number)} if number in self._children:
+                late = [each for each, child in self._children.items() if not child.serves]
+                if late:
+                    return {"error": f"broker {late[0]} is not ready: none is restarted meanwhile"}
+                print(f"broker {number} is restarted, as headrace cluster restart asks", flush=True)
+                self._children[number].restart()
+                return self._status()
+            case {"command": "restart", "broker": number}:
+                ids = ", ".join(map(str, self._children))
+                return {"error": f"there is no broker {number} here: the brokers are {ids}"}
+        return {"error": "this headrace up knows the commands status and restart"}
+
+    def _status(self) -> dict[str, Any]:
+        return {
+            "address": self._plan.local_address,
+            "brokers": [
+                {"id": number, "starts": child.starts, "ready": child.serves}
+                for number, child in self._children.items()
+            ],
+        }
 
     def _restart_ended(self) -> None:
         if self._zookeeper is not None and self._zookeeper.exit_code is not None:
