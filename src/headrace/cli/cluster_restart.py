@@ -6,7 +6,7 @@ of them are asked. The one that was just restarted has read the cluster's state 
 that it is in sync everywhere, the others did not just miss that it was away.
 Rule 2: it is restarted only if every partition can be written to without it.
 Rule 3: what does not come about in time ends the command with the reason, and no further broker is
-touched. A broker that was asked to restart comes back by itself (`cluster_supervisor`).
+touched. A broker that was asked to restart comes back by itself (`cli.supervisor`).
 Rule 4: the controller is the last one, so that it moves once.
 """
 
@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.cluster_health import troubled_partitions
-from headrace.cli.supervisor_socket import ask_supervisor
+from headrace.cli.supervisor.supervisor_socket import ask_supervisor
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, client_settings
 from headrace.cli.terminal.output import print_json

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import structlog
 import typer
 
-from headrace.cli.side_service import SideService, side_services
-from headrace.cli.supervised_child import SupervisedChild
+from headrace.cli.supervisor.side_service import SideService, side_services
+from headrace.cli.supervisor.supervised_child import SupervisedChild
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
 from headrace.cli.terminal.pair import parse_pairs
@@ -122,7 +122,7 @@ def up(
     texts.update({key: value for key, value in options.items() if value is not None})
     services = side_services(beside, texts)
     if brokers != "1":
-        from headrace.cli.cluster_supervisor import supervise
+        from headrace.cli.supervisor.cluster_supervisor import supervise
 
         if broker_id is not None and "zookeeper.connect" not in texts:
             raise ConfigError(
@@ -143,8 +143,8 @@ def up(
 
 
 def _broker_count(text: str, texts: dict[str, str]) -> int:
-    from headrace.cli.broker_count import AUTO, choose_broker_count
-    from headrace.cli.broker_plan import data_directory, first_broker_id
+    from headrace.cli.supervisor.broker_count import AUTO, choose_broker_count
+    from headrace.cli.supervisor.broker_plan import data_directory, first_broker_id
 
     count = choose_broker_count(
         text, data_directory(texts), first_id=first_broker_id(texts), cores=usable_cores()

@@ -6,8 +6,8 @@ import pytest
 
 from headrace.cli.cluster_health import troubled_partitions
 from headrace.cli.cluster_restart import unavailable_without
-from headrace.cli.cluster_supervisor import ClusterSupervisor
-from headrace.cli.supervised_child import SupervisedChild
+from headrace.cli.supervisor.cluster_supervisor import ClusterSupervisor
+from headrace.cli.supervisor.supervised_child import SupervisedChild
 from headrace.client.network.metadata import Metadata, PartitionMetadata, TopicMetadata
 from headrace.testing.readiness import wait_until
 

@@ -25,10 +25,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.cli.broker_plan import BrokerPlan
-from headrace.cli.side_service import SideService
-from headrace.cli.supervised_child import SupervisedChild
-from headrace.cli.supervisor_socket import SupervisorSocket
+from headrace.cli.supervisor.broker_plan import BrokerPlan
+from headrace.cli.supervisor.side_service import SideService
+from headrace.cli.supervisor.supervised_child import SupervisedChild
+from headrace.cli.supervisor.supervisor_socket import SupervisorSocket
 from headrace.config.properties import format_properties
 from headrace.process.zookeeper import ZooKeeperServer
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.cluster_supervisor import ClusterSupervisor
-from headrace.cli.supervised_child import SupervisedChild
+from headrace.cli.supervisor.cluster_supervisor import ClusterSupervisor
+from headrace.cli.supervisor.supervised_child import SupervisedChild
 from headrace.testing.readiness import wait_until
 
 SECRET = "hush-4711"

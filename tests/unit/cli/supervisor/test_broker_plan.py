@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.broker.config.settings import BrokerSettings
-from headrace.cli.broker_plan import BrokerPlan
+from headrace.cli.supervisor.broker_plan import BrokerPlan
 from headrace.model.error import ConfigError
 from headrace.process.machine import machine_name
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cli.broker_count import broker_folder, brokers_for, choose_broker_count
+from headrace.cli.supervisor.broker_count import broker_folder, brokers_for, choose_broker_count
 from headrace.model.error import ConfigError
 
 

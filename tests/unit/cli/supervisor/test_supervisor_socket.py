@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from headrace.cli.supervisor_socket import SOCKET_NAME, SupervisorSocket, ask_supervisor
+from headrace.cli.supervisor.supervisor_socket import SOCKET_NAME, SupervisorSocket, ask_supervisor
 from headrace.client.error import ClientError
 from headrace.model.error import ConfigError
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.broker.config.listener import Listener, parse_protocols
-from headrace.cli.broker_count import broker_folder
+from headrace.cli.supervisor.broker_count import broker_folder
 from headrace.model.broker_config import parse_broker_config
 from headrace.model.error import ConfigError
 from headrace.process.machine import machine_name
