@@ -131,18 +131,19 @@ class RollingRestart:
         """
         with ConnectionPool(ClientSettings.of(self._settings)) as pool:
             metadata = pool.metadata()
-            self._addresses = {
-                number: str(each.address) for number, each in metadata.brokers.items()
-            }
             for number in numbers:
                 if number not in metadata.brokers:
                     raise ClientError(
                         f"there is no broker {number}: the cluster has {sorted(metadata.brokers)}"
                     )
+            self._addresses = {
+                number: str(each.address) for number, each in metadata.brokers.items()
+            }
+            problem = self._problem()
+            if problem is not None:
+                raise ClientError(f"no broker is restarted: {problem}")
+            for number in numbers:
                 self._check_available(pool, metadata, number)
-        problem = self._problem()
-        if problem is not None:
-            raise ClientError(f"no broker is restarted: {problem}")
         return sorted(set(numbers), key=lambda each: (each == metadata.controller, each))
 
     def restart(self, number: int) -> dict[str, Any]:

@@ -112,6 +112,16 @@ class TestSupervisor:
         assert answer == {"error": "broker 2 is not ready: none is restarted meanwhile"}
         assert child.serves
 
+    def test_brokers_that_do_not_hand_over_their_leaders_are_not_restarted(self, tmp_path, child):
+        texts = {"log.dirs": str(tmp_path), "controlled.shutdown.enable": "false"}
+        supervisor = ClusterSupervisor(1, texts, [])
+        supervisor._children[1] = child
+
+        answer = supervisor._answer({"command": "restart", "broker": 1})
+
+        assert "controlled.shutdown.enable=false" in answer["error"]
+        assert child.serves
+
     @pytest.mark.parametrize("number", [3, "1", None])
     def test_an_unknown_broker_is_named(self, supervisor, number):
         answer = supervisor._answer({"command": "restart", "broker": number})

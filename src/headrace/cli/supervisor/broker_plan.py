@@ -50,6 +50,10 @@ class BrokerPlan:
     Args:
         texts: the configuration that all of them share.
 
+    Attributes:
+        joined: whether they join the cluster of an ensemble elsewhere.
+        hands_over: whether a broker moves its leaders away before it ends.
+
     Raises:
         ConfigError: the configuration does not suit several brokers.
     """
@@ -68,6 +72,7 @@ class BrokerPlan:
             "advertised.listeners", values["advertised.listeners"], brokers
         )
         self.joined = values["zookeeper.connect"] is not None
+        self.hands_over = values["controlled.shutdown.enable"] is True
         if self.joined and "node.id" not in texts and "broker.id" not in texts:
             raise ConfigError(
                 "--brokers with --zookeeper needs --broker-id: the id of the first broker here; "

@@ -166,6 +166,11 @@ class ClusterSupervisor:
             case {"command": "status"}:
                 return self._status()
             case {"command": "restart", "broker": int(number)} if number in self._children:
+                if not self._plan.hands_over:
+                    return {
+                        "error": "controlled.shutdown.enable=false: brokers would not hand their "
+                        "leaders over, so none is restarted; leave that setting out"
+                    }
                 late = [each for each, child in self._children.items() if not child.serves]
                 if late:
                     return {"error": f"broker {late[0]} is not ready: none is restarted meanwhile"}
