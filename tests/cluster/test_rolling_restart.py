@@ -205,6 +205,17 @@ def test_no_broker_is_restarted_while_a_replica_is_away(own_cluster, tmp_path):
         RollingRestart(tmp_path, settings, 0.0).check([1])
 
 
+def test_no_broker_is_restarted_while_zookeeper_is_away(own_cluster, tmp_path):
+    rolling = RollingRestart(tmp_path, {"bootstrap.servers": own_cluster.address}, 0.0)
+    assert sorted(rolling.check([1, 2, 3])) == [1, 2, 3]
+
+    own_cluster.zookeeper.kill()
+
+    # Until its session ends a broker answers as if nothing were wrong; after that it hangs up.
+    with pytest.raises(ClientError, match=r"no broker is restarted: broker 1 (cannot|does not)"):
+        rolling.check([1])
+
+
 def is_under_replicated(cluster, asked):
     found = cluster.metadata("orders", asked=[asked])
     return 3 not in found.brokers and found.topics["orders"].partitions[0].under_replicated

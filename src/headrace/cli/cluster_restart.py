@@ -3,7 +3,8 @@
 Rule 1: a broker is restarted only while the cluster is whole: every broker serves, and every
 partition has a leader and all replicas in sync. Brokers may learn of a change a moment late, so all
 of them are asked. The one that was just restarted has read the cluster's state since: if it says
-that it is in sync everywhere, the others did not just miss that it was away.
+that it is in sync everywhere, the others did not just miss that it was away. Each of them must also
+read the cluster's store: without ZooKeeper a broker that ends could not join again.
 Rule 2: it is restarted only if every partition can be written to without it.
 Rule 3: what does not come about in time ends the command with the reason, and no further broker is
 touched. A broker that was asked to restart comes back by itself (`cli.supervisor`).
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import uuid4
 
 import typer
 
@@ -30,6 +32,8 @@ from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.model.config_code import ConfigResourceType
+from headrace.model.ids import TopicPartition
+from headrace.wire.error_code import ErrorCode
 
 _POLL_SECONDS = 0.2
 _NAMES_PER_REQUEST = 500
@@ -199,9 +203,12 @@ class RollingRestart:
             try:
                 with ConnectionPool(settings) as pool:
                     metadata = pool.metadata()
+                    missing = sorted(set(self._addresses) - set(metadata.brokers))
+                    unread = None if missing else _store_problem(pool, number)
             except ClientError as error:
                 return f"broker {number} does not answer: {error}"
-            missing = sorted(set(self._addresses) - set(metadata.brokers))
+            if unread is not None:
+                return f"broker {number} cannot read the cluster's store (ZooKeeper): {unread}"
             if missing:
                 return f"broker {missing[0]} is missing in the cluster, says broker {number}"
             if metadata.controller not in metadata.brokers:
@@ -244,6 +251,21 @@ def unavailable_without(
         and len(set(each.in_sync) - {broker})
         < max(1, min(min_in_sync.get(topic.name, 1), len(each.replicas)))
     ]
+
+
+def _store_problem(pool: ConnectionPool, broker: int) -> str | None:
+    """Return why a broker cannot read the cluster's store, None if it can.
+
+    A broker reads the store before it says that a partition is unknown to an election.
+    """
+    nowhere = TopicPartition(f"no-such-topic-{uuid4()}", 0)
+    try:
+        found = ReplicaAdmin(pool).elect([nowhere], broker=broker).get(nowhere)
+    except BrokerError as refused:
+        found = refused
+    if found is None:
+        return "it does not answer what it was asked"
+    return None if found.code == ErrorCode.unknown_topic_or_partition else str(found)
 
 
 def _min_in_sync(pool: ConnectionPool, names: Sequence[str]) -> dict[str, int]:

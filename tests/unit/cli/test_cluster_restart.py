@@ -9,7 +9,7 @@ from headrace.cli.cluster_restart import unavailable_without
 from headrace.cli.supervisor.cluster_supervisor import ClusterSupervisor
 from headrace.cli.supervisor.supervised_child import SupervisedChild
 from headrace.client.network.metadata import Metadata, PartitionMetadata, TopicMetadata
-from headrace.testing.readiness import wait_until
+from headrace.testing.readiness import free_port, wait_until
 
 READY = "import time; print('ready', flush=True); time.sleep(600)"
 
@@ -120,6 +120,16 @@ class TestSupervisor:
         answer = supervisor._answer({"command": "restart", "broker": 1})
 
         assert "controlled.shutdown.enable=false" in answer["error"]
+        assert child.serves
+
+    def test_no_broker_is_restarted_without_zookeeper(self, tmp_path, child):
+        texts = {"log.dirs": str(tmp_path), "listeners": f"127.0.0.1:{free_port() + 1}"}
+        supervisor = ClusterSupervisor(1, texts, [])
+        supervisor._children[1] = child
+
+        answer = supervisor._answer({"command": "restart", "broker": 1})
+
+        assert "ZooKeeper does not serve on 127.0.0.1:" in answer["error"]
         assert child.serves
 
     @pytest.mark.parametrize("number", [3, "1", None])

@@ -13,7 +13,8 @@ nodes: other users of the machine reach its port, but read no SCRAM keys and cha
 Rule 6: a broker reads its configuration from its standard input, because it may hold passwords, and
 every user of the machine can list the commands of all processes.
 Rule 7: `headrace cluster restart` asks for the restart of one broker at a time, over a socket that
-only this user can open. It is refused while any broker is not ready. Whether the cluster can do
+only this user can open. It is refused while any broker is not ready, or ZooKeeper does not serve:
+the broker could not join again. Whether the cluster can do
 without the broker, the command decides: it may log in as a client, the supervisor may not.
 """
 
@@ -166,14 +167,9 @@ class ClusterSupervisor:
             case {"command": "status"}:
                 return self._status()
             case {"command": "restart", "broker": int(number)} if number in self._children:
-                if not self._plan.hands_over:
-                    return {
-                        "error": "controlled.shutdown.enable=false: brokers would not hand their "
-                        "leaders over, so none is restarted; leave that setting out"
-                    }
-                late = [each for each, child in self._children.items() if not child.serves]
-                if late:
-                    return {"error": f"broker {late[0]} is not ready: none is restarted meanwhile"}
+                obstacle = self._obstacle()
+                if obstacle is not None:
+                    return {"error": obstacle}
                 print(f"broker {number} is restarted, as headrace cluster restart asks", flush=True)
                 self._children[number].restart()
                 return self._status()
@@ -181,6 +177,23 @@ class ClusterSupervisor:
                 ids = ", ".join(map(str, self._children))
                 return {"error": f"there is no broker {number} here: the brokers are {ids}"}
         return {"error": "this headrace up knows the commands status and restart"}
+
+    def _obstacle(self) -> str | None:
+        """Return why no broker can be restarted now (rule 7)."""
+        if not self._plan.hands_over:
+            return (
+                "controlled.shutdown.enable=false: brokers would not hand their leaders over, so "
+                "none is restarted; leave that setting out"
+            )
+        late = [each for each, child in self._children.items() if not child.serves]
+        if late:
+            return f"broker {late[0]} is not ready: none is restarted meanwhile"
+        if self._zookeeper is not None and not self._zookeeper.serves():
+            return (
+                f"ZooKeeper does not serve on {self._zookeeper.address}: a broker could not join "
+                "again, so none is restarted meanwhile"
+            )
+        return None
 
     def _status(self) -> dict[str, Any]:
         return {
