@@ -25,6 +25,7 @@ from headrace.process.machine import machine_name, usable_cores
 if TYPE_CHECKING:
     from headrace.broker.config.listener import Listener
     from headrace.broker.config.settings import BrokerSettings
+    from headrace.cli.supervisor.broker_count import BrokerCount
     from headrace.cluster.store import ClusterStore
     from headrace.serde.registry_schema_lookup import RegistrySchemaLookup
 
@@ -130,9 +131,11 @@ def up(
                 "out --broker-id, or name the ZooKeeper of the cluster to join with --zookeeper"
             )
         count = _broker_count(brokers, texts)
-        if count > 1:
+        if count.supervised:
             raise typer.Exit(
-                supervise(count, texts, services, log_level=log_level, log_format=log_format)
+                supervise(
+                    count.brokers, texts, services, log_level=log_level, log_format=log_format
+                )
             )
     if "zookeeper.connect" in texts:
         rack = machine_name()
@@ -142,16 +145,20 @@ def up(
     asyncio.run(_run(texts, services, log_options))
 
 
-def _broker_count(text: str, texts: dict[str, str]) -> int:
+def _broker_count(text: str, texts: dict[str, str]) -> "BrokerCount":
     from headrace.cli.supervisor.broker_count import AUTO, choose_broker_count
     from headrace.cli.supervisor.broker_plan import data_directory, first_broker_id
 
     count = choose_broker_count(
-        text, data_directory(texts), first_id=first_broker_id(texts), cores=usable_cores()
+        text,
+        data_directory(texts),
+        first_id=first_broker_id(texts),
+        cores=usable_cores(),
+        joined="zookeeper.connect" in texts,
     )
     if count.reason is not None:
         print(f"--brokers {AUTO}: {count.reason}", flush=True)
-    return count.brokers
+    return count
 
 
 async def _run(

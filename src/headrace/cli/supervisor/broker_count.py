@@ -9,6 +9,8 @@ What holds for `auto`:
 1. no broker that has data is left out. A machine that lost cores runs as many brokers as before:
    partitions of a broker that is not started would have no leader.
 2. the data of a single broker stays one broker's. A cluster in the same directory would not see it.
+3. a machine that joined a cluster runs as many brokers as at its first start. The next ids may be
+   those of another machine, which this one cannot know while that one is away.
 """
 
 import re
@@ -26,10 +28,16 @@ _FOLDER = re.compile(r"broker-(0|[1-9][0-9]{0,9})")
 
 @dataclass(frozen=True, slots=True)
 class BrokerCount:
-    """How many brokers to start, and for `auto` the reason, to be printed."""
+    """How many brokers to start, and for `auto` the reason, to be printed.
+
+    Attributes:
+        supervised: whether each has a folder of its own, below a supervisor: several, and one that
+            was one of several before.
+    """
 
     brokers: int
     reason: str | None = None
+    supervised: bool = True
 
 
 def broker_folder(home: Path, broker_id: int) -> Path:
@@ -46,12 +54,15 @@ def brokers_for(cores: int) -> int:
     return max(min(cores, 2), min(cores - 1, MOST))
 
 
-def choose_broker_count(text: str, home: Path, *, first_id: int, cores: int) -> BrokerCount:
+def choose_broker_count(
+    text: str, home: Path, *, first_id: int, cores: int, joined: bool = False
+) -> BrokerCount:
     """Return the number of brokers for the value of `--brokers`.
 
     Args:
         home: the data directory.
         first_id: the id of the first broker; the others count up from it.
+        joined: whether other machines have brokers of the same cluster.
 
     Raises:
         ConfigError: the value is neither `auto` nor a number from 1 on.
@@ -59,21 +70,35 @@ def choose_broker_count(text: str, home: Path, *, first_id: int, cores: int) -> 
     if text != AUTO:
         if not (text.isascii() and text.isdigit()) or int(text) < 1:
             raise ConfigError(f"--brokers {text}: write a number from 1 on, or {AUTO}")
-        return BrokerCount(int(text))
+        return BrokerCount(int(text), supervised=int(text) > 1)
     machine = f"{cores} core{'s' * (cores > 1)}"
     if (home / LOCK_NAME).exists():
         return BrokerCount(
             1,
             f"1 broker, because {home} has the data of a single one ({machine}): choose another "
             "--data for several",
+            supervised=False,
         )
     suited, present = brokers_for(cores), _present(home, first_id)
-    if present > suited:
-        return BrokerCount(present, f"{present} brokers, as {home} has data of so many ({machine})")
-    reason = f"{suited} broker{'s' * (suited > 1)} for {machine}"
+    if present > suited or (joined and present == suited):
+        return BrokerCount(
+            present, f"{_counted(present)}, as {home} has data of so many ({machine})"
+        )
+    if joined and present > 0:
+        return BrokerCount(
+            present,
+            f"{_counted(present)}, as {home} has data of so many. {machine} suit {suited}, but the "
+            f"ids from {first_id + present} on may be another machine's: write --brokers {suited} "
+            "if they are free",
+        )
+    reason = f"{_counted(suited)} for {machine}"
     if 0 < present < suited:
         reason += f", {suited - present} of them new: headrace cluster rebalance gives them a share"
-    return BrokerCount(suited, reason)
+    return BrokerCount(suited, reason, supervised=suited > 1 or present > 0)
+
+
+def _counted(brokers: int) -> str:
+    return f"{brokers} broker{'s' * (brokers > 1)}"
 
 
 def _present(home: Path, first_id: int) -> int:

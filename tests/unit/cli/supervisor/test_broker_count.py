@@ -57,6 +57,34 @@ def test_new_brokers_are_mentioned(tmp_path):
     assert "2 of them new: headrace cluster rebalance" in found.reason
 
 
+def test_a_machine_that_joined_a_cluster_takes_no_further_ids(tmp_path):
+    for number in (20, 21):
+        broker_folder(tmp_path, number).mkdir()
+
+    found = choose_broker_count("auto", tmp_path, first_id=20, cores=8, joined=True)
+
+    assert found.brokers == 2
+    assert "the ids from 22 on may be another machine's" in found.reason
+
+
+def test_a_machine_that_joins_first_runs_what_suits_it(tmp_path):
+    assert choose_broker_count("auto", tmp_path, first_id=20, cores=8, joined=True).brokers == 4
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_the_only_broker_with_a_folder_is_started_there(tmp_path, joined):
+    broker_folder(tmp_path, 20).mkdir()
+
+    found = choose_broker_count("auto", tmp_path, first_id=20, cores=1, joined=joined)
+
+    assert found.brokers == 1 and found.supervised
+
+
+@pytest.mark.parametrize(("text", "supervised"), [("1", False), ("2", True)])
+def test_a_single_broker_needs_no_supervisor(tmp_path, text, supervised):
+    assert choose_broker_count(text, tmp_path, first_id=1, cores=1).supervised is supervised
+
+
 def test_other_folders_do_not_count(tmp_path):
     for name in ("broker-x", "broker-9.old", "zookeeper", "broker-007"):
         (tmp_path / name).mkdir()
@@ -70,5 +98,5 @@ def test_the_data_of_a_single_broker_stays_its_own(tmp_path):
 
     found = choose_broker_count("auto", tmp_path, first_id=1, cores=8)
 
-    assert found.brokers == 1
+    assert found.brokers == 1 and not found.supervised
     assert "choose another --data" in found.reason
