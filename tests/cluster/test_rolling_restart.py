@@ -47,7 +47,8 @@ def machine(tmp_path):
     except (ZooKeeperMissing, JavaMissing) as missing:
         require_peer(str(missing))
     data = tmp_path / "data"
-    (data / "broker-3").mkdir(parents=True)  # auto starts three brokers at least
+    for number in (1, 2, 3):  # auto starts three brokers at least
+        (data / f"broker-{number}").mkdir(parents=True)
     output = tmp_path / "output"
     with output.open("wb") as out:
         process = subprocess.Popen(

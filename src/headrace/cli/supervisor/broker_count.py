@@ -23,6 +23,7 @@ from headrace.model.error import ConfigError
 
 AUTO: Final = "auto"
 MOST: Final = 4
+_SHOWN: Final = 8
 _FOLDER = re.compile(r"broker-(0|[1-9][0-9]{0,9})")
 
 
@@ -65,7 +66,8 @@ def choose_broker_count(
         joined: whether other machines have brokers of the same cluster.
 
     Raises:
-        ConfigError: the value is neither `auto` nor a number from 1 on.
+        ConfigError: the value is neither `auto` nor a number from 1 on, or `auto` cannot say
+            which brokers have data in this directory.
     """
     if text != AUTO:
         if not (text.isascii() and text.isdigit()) or int(text) < 1:
@@ -102,9 +104,26 @@ def _counted(brokers: int) -> str:
 
 
 def _present(home: Path, first_id: int) -> int:
-    """Return how many brokers it takes, counting from the first, to start all that have data."""
+    """Return how many brokers have data.
+
+    Raises:
+        ConfigError: their ids do not count up from the first one without a hole. One folder of a
+            high id would otherwise start hundreds of brokers, and one of a low id would be left
+            out.
+    """
+    ids = _present_ids(home)
+    if ids and ids != list(range(first_id, first_id + len(ids))):
+        shown = ", ".join(map(str, ids[:_SHOWN])) + ", ..." * (len(ids) > _SHOWN)
+        raise ConfigError(
+            f"{home} has folders of the brokers {shown}, but {AUTO} counts from broker {first_id} "
+            "on without holes: write a number instead (--brokers 3), or move folders away that "
+            "belong to other machines"
+        )
+    return len(ids)
+
+
+def _present_ids(home: Path) -> list[int]:
     if not home.is_dir():
-        return 0
+        return []
     found = (_FOLDER.fullmatch(each.name) for each in home.iterdir() if each.is_dir())
-    ids = [int(match[1]) for match in found if match is not None]
-    return max((each - first_id + 1 for each in ids if each >= first_id), default=0)
+    return sorted(int(match[1]) for match in found if match is not None)

@@ -41,10 +41,14 @@ def test_a_machine_that_lost_cores_starts_all_that_have_data(tmp_path):
     assert "has data of so many (2 cores)" in found.reason
 
 
-def test_a_gap_is_filled(tmp_path):
-    broker_folder(tmp_path, 3).mkdir()
+@pytest.mark.parametrize("ids", [[1001], [1, 3], [0, 1, 2]])
+def test_ids_that_do_not_count_up_from_the_first_are_refused(tmp_path, ids):
+    for number in ids:
+        broker_folder(tmp_path, number).mkdir()
 
-    assert choose_broker_count("auto", tmp_path, first_id=1, cores=1).brokers == 3
+    with pytest.raises(ConfigError, match=rf"brokers {', '.join(map(str, ids))}, but .* holes"):
+        choose_broker_count("auto", tmp_path, first_id=1, cores=1)
+    assert choose_broker_count("3", tmp_path, first_id=1, cores=1).brokers == 3
 
 
 def test_new_brokers_are_mentioned(tmp_path):
