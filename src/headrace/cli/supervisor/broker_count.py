@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.log.directory_lock import LOCK_NAME
+from headrace.log.meta_properties import FILE_NAME as META_NAME
 from headrace.model.error import ConfigError
 
 AUTO: Final = "auto"
@@ -75,6 +76,7 @@ def choose_broker_count(
         return BrokerCount(int(text), supervised=int(text) > 1)
     machine = f"{cores} core{'s' * (cores > 1)}"
     if (home / LOCK_NAME).exists():
+        _refuse_both_kinds(home)
         return BrokerCount(
             1,
             f"1 broker, because {home} has the data of a single one ({machine}): choose another "
@@ -101,6 +103,18 @@ def choose_broker_count(
 
 def _counted(brokers: int) -> str:
     return f"{brokers} broker{'s' * (brokers > 1)}"
+
+
+def _refuse_both_kinds(home: Path) -> None:
+    """Raise ConfigError if several brokers have data beside that of a single one (rules 1, 2)."""
+    for number in _present_ids(home):
+        used = broker_folder(home, number) / META_NAME
+        if used.exists():
+            raise ConfigError(
+                f"{home} has the data of a single broker ({home / LOCK_NAME}) and of one of "
+                f"several ({used}), and {AUTO} starts only one kind: move one of them to another "
+                "directory, or write --brokers 1, or the number of the several"
+            )
 
 
 def _present(home: Path, first_id: int) -> int:

@@ -104,3 +104,14 @@ def test_the_data_of_a_single_broker_stays_its_own(tmp_path):
 
     assert found.brokers == 1 and not found.supervised
     assert "choose another --data" in found.reason
+
+
+def test_data_of_a_single_broker_and_of_several_is_refused(tmp_path):
+    (tmp_path / ".lock").touch()
+    used = broker_folder(tmp_path, 2)
+    used.mkdir()
+    assert choose_broker_count("auto", tmp_path, first_id=1, cores=8).brokers == 1
+    (used / "meta.properties").touch()
+
+    with pytest.raises(ConfigError, match=r"\.lock\).*broker-2/meta\.properties"):
+        choose_broker_count("auto", tmp_path, first_id=1, cores=8)
