@@ -206,9 +206,14 @@ def test_no_broker_is_restarted_while_a_replica_is_away(own_cluster, tmp_path):
         RollingRestart(tmp_path, settings, 0.0).check([1])
 
 
-def test_no_broker_is_restarted_while_zookeeper_is_away(own_cluster, tmp_path):
-    rolling = RollingRestart(tmp_path, {"bootstrap.servers": own_cluster.address}, 0.0)
+def test_no_broker_is_restarted_for_another_cluster_or_without_zookeeper(own_cluster, tmp_path):
+    settings = {"bootstrap.servers": own_cluster.address}
+    rolling = RollingRestart(tmp_path, settings, 0.0)
     assert sorted(rolling.check([1, 2, 3])) == [1, 2, 3]
+
+    elsewhere = RollingRestart(tmp_path, settings, 0.0, cluster_id="ours")
+    with pytest.raises(ClientError, match=r"belong to cluster ours, and .* leave -b out"):
+        elsewhere.check([1])
 
     own_cluster.zookeeper.kill()
 

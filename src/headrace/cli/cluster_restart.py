@@ -20,6 +20,7 @@ from uuid import uuid4
 import typer
 
 from headrace.cli.cluster_health import troubled_partitions
+from headrace.cli.supervisor.broker_count import broker_folder
 from headrace.cli.supervisor.supervisor_socket import ask_supervisor
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, client_settings
@@ -31,7 +32,10 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
+from headrace.log.filesystem import Disk
+from headrace.log.meta_properties import MetaProperties
 from headrace.model.config_code import ConfigResourceType
+from headrace.model.error import StorageError
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
@@ -85,8 +89,15 @@ def restart(
     """
     status = ask_supervisor(data, {"command": "status"})
     settings = client_settings(brokers or status["address"], setting)
-    rolling = RollingRestart(data, settings, timeout, allow_unavailable=allow_unavailable)
-    chosen = rolling.check(broker or [each["id"] for each in status["brokers"]])
+    own = [each["id"] for each in status["brokers"]]
+    rolling = RollingRestart(
+        data,
+        settings,
+        timeout,
+        cluster_id=cluster_of(data, own),
+        allow_unavailable=allow_unavailable,
+    )
+    chosen = rolling.check(broker or own)
     done = []
     for number in chosen:
         row = rolling.restart(number)
@@ -111,6 +122,8 @@ class RollingRestart:
         home: the data directory of the supervisor.
         settings: those of the clients that look at the cluster.
         timeout: seconds to wait for each broker to serve, and to be in sync.
+        cluster_id: that of the supervisor's brokers. Another cluster at the address of `settings`
+            could be whole while theirs is not, so it is refused. None: it is not compared.
     """
 
     def __init__(
@@ -119,9 +132,11 @@ class RollingRestart:
         settings: Mapping[str, str],
         timeout: float,
         *,
+        cluster_id: str | None = None,
         allow_unavailable: bool = False,
     ) -> None:
         self._home = home
+        self._cluster_id = cluster_id
         self._settings = dict(settings)
         self._timeout = timeout
         self._allow_unavailable = allow_unavailable
@@ -131,10 +146,16 @@ class RollingRestart:
         """Return the brokers in the order of their restart, if all of them can be restarted.
 
         Raises:
-            ClientError: the cluster is not whole, or cannot do without one of them.
+            ClientError: it is another cluster, is not whole, or cannot do without one of them.
         """
         with ConnectionPool(ClientSettings.of(self._settings)) as pool:
             metadata = pool.metadata()
+            if self._cluster_id not in (None, metadata.cluster_id):
+                raise ClientError(
+                    f"no broker is restarted: the brokers in {self._home} belong to cluster "
+                    f"{self._cluster_id}, and {self._settings['bootstrap.servers']} is cluster "
+                    f"{metadata.cluster_id}: leave -b out, or name the cluster of this --data"
+                )
             for number in numbers:
                 if number not in metadata.brokers:
                     raise ClientError(
@@ -233,6 +254,24 @@ class RollingRestart:
                 f"meanwhile, because fewer than {_MIN_IN_SYNC} replicas would be left. Add "
                 "replicas, or accept that with --allow-unavailable"
             )
+
+
+def cluster_of(home: Path, brokers: Sequence[int]) -> str:
+    """Return the id of the cluster that the brokers of a supervisor belong to.
+
+    Their directories say it: no address, login or certificate can be mistaken.
+
+    Raises:
+        ClientError: none of them says so, or they cannot be read.
+    """
+    for number in brokers:
+        try:
+            found = MetaProperties.read(Disk(), broker_folder(home, number))
+        except (OSError, StorageError) as error:
+            raise ClientError(f"the cluster of broker {number} cannot be read: {error}") from error
+        if found is not None and found.cluster_id:
+            return found.cluster_id
+    raise ClientError(f"no broker in {home} has joined a cluster yet: try again when they serve")
 
 
 def unavailable_without(

@@ -5,9 +5,10 @@ import sys
 import pytest
 
 from headrace.cli.cluster_health import troubled_partitions
-from headrace.cli.cluster_restart import unavailable_without
+from headrace.cli.cluster_restart import cluster_of, unavailable_without
 from headrace.cli.supervisor.cluster_supervisor import ClusterSupervisor
 from headrace.cli.supervisor.supervised_child import SupervisedChild
+from headrace.client.error import ClientError
 from headrace.client.network.metadata import Metadata, PartitionMetadata, TopicMetadata
 from headrace.testing.readiness import free_port, wait_until
 
@@ -53,6 +54,27 @@ def test_troubled_partitions_are_named():
         "under_replicated_partitions": ["orders-0"],
         "offline_replicas": [],
     }
+
+
+class TestClusterOfADirectory:
+    def test_a_broker_that_has_joined_says_it(self, tmp_path):
+        (tmp_path / "broker-1").mkdir()
+        (tmp_path / "broker-2").mkdir()
+        text = "version=1\nnode.id=2\ncluster.id=ours\n"
+        (tmp_path / "broker-2" / "meta.properties").write_text(text)
+
+        assert cluster_of(tmp_path, [1, 2]) == "ours"
+
+    def test_none_is_guessed(self, tmp_path):
+        with pytest.raises(ClientError, match="has joined a cluster yet"):
+            cluster_of(tmp_path, [1])
+
+    def test_a_damaged_file_is_named(self, tmp_path):
+        (tmp_path / "broker-1").mkdir()
+        (tmp_path / "broker-1" / "meta.properties").write_text("rubbish")
+
+        with pytest.raises(ClientError, match="cluster of broker 1 cannot be read"):
+            cluster_of(tmp_path, [1])
 
 
 @pytest.fixture
