@@ -70,7 +70,7 @@ class SupervisorSocket:
             return
         with connection, suppress(OSError):
             connection.settimeout(_PATIENCE_SECONDS)
-            connection.sendall(_line(_answered(_read_line(connection), answer)))
+            connection.sendall(_answered(_read_line(connection), answer))
 
     def close(self) -> None:
         if self.problem is None:
@@ -108,14 +108,23 @@ def ask_supervisor(home: Path, request: Mapping[str, Any]) -> Any:
     return answer
 
 
-def _answered(line: bytes, answer: Answer) -> Mapping[str, Any]:
+def _answered(line: bytes, answer: Answer) -> bytes:
+    """Return the line to answer. No request may end the supervisor: its brokers end with it."""
+    try:
+        request = _parsed(line)
+        if request is None:
+            return _line({"error": "a request is a JSON object on one line"})
+        return _line(answer(request))
+    except Exception as error:  # noqa: BLE001, whatever it is, the client gets it
+        return _line({"error": f"the request failed: {type(error).__name__}: {error}"})
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
         request = json.loads(line)
-    except ValueError:
-        request = None
-    if not isinstance(request, dict):
-        return {"error": "a request is a JSON object on one line"}
-    return answer(request)
+    except (ValueError, RecursionError):  # the second from brackets within brackets
+        return None
+    return request if isinstance(request, dict) else None
 
 
 def _line(message: Mapping[str, Any]) -> bytes:

@@ -79,13 +79,34 @@ def test_what_a_killed_one_left_does_no_harm(tmp_path):
         assert ask_supervisor(tmp_path, {}) == {"request": {}}
 
 
-@pytest.mark.parametrize("sent", [b"rubbish\n", b"[1]\n", b"\xff\n"])
+@pytest.mark.parametrize("sent", [b"rubbish\n", b"[1]\n", b"\xff\n", b"[" * 60_000 + b"\n"])
 def test_what_is_no_request_is_answered_with_an_error(tmp_path, sent):
     with serving(tmp_path, echo), socket.socket(socket.AF_UNIX) as client:
         client.settimeout(30)
         client.connect(str(tmp_path / SOCKET_NAME))
         client.sendall(sent)
         assert b"a request is a JSON object" in client.recv(4096)
+
+
+@pytest.mark.parametrize("failure", [OSError("no room"), KeyError("x"), RecursionError("deep")])
+def test_a_request_that_fails_is_answered_and_the_next_one_too(tmp_path, failure):
+    def answer(request):
+        if request:
+            raise failure
+        return {"well": True}
+
+    with serving(tmp_path, answer):
+        with pytest.raises(ClientError, match=f"the request failed: {type(failure).__name__}"):
+            ask_supervisor(tmp_path, {"a": 1})
+        assert ask_supervisor(tmp_path, {}) == {"well": True}
+
+
+def test_an_answer_that_is_no_json_is_an_error(tmp_path):
+    with (
+        serving(tmp_path, lambda _: {"a": object()}),
+        pytest.raises(ClientError, match="the request failed: TypeError"),
+    ):
+        ask_supervisor(tmp_path, {})
 
 
 def test_a_client_that_says_nothing_is_dropped(tmp_path):
