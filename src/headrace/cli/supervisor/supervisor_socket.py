@@ -2,7 +2,7 @@
 
 One request per connection: a line of JSON each way. Only the user that runs the supervisor may
 connect (the file's mode), so there is no login. The supervisor answers from its main loop: a client
-that sends nothing, or too much, is dropped after `_PATIENCE_SECONDS`.
+that sends nothing, too slowly or too much, is dropped after `_PATIENCE_SECONDS`.
 """
 
 import json
@@ -69,8 +69,9 @@ class SupervisorSocket:
             time.sleep(seconds)
             return
         with connection, suppress(OSError):
+            line = _read_line(connection, _PATIENCE_SECONDS)
             connection.settimeout(_PATIENCE_SECONDS)
-            connection.sendall(_answered(_read_line(connection), answer))
+            connection.sendall(_answered(line, answer))
 
     def close(self) -> None:
         if self.problem is None:
@@ -89,7 +90,7 @@ def ask_supervisor(home: Path, request: Mapping[str, Any]) -> Any:
             connection.settimeout(_ANSWER_SECONDS)
             connection.connect(path)
             connection.sendall(_line(request))
-            answer = json.loads(_read_line(connection))
+            answer = json.loads(_read_line(connection, _ANSWER_SECONDS))
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
         raise ClientError(
             f"no headrace up with several brokers runs in {home}: name its data directory with "
@@ -131,9 +132,19 @@ def _line(message: Mapping[str, Any]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-def _read_line(connection: socket.socket) -> bytes:
+def _read_line(connection: socket.socket, seconds: float) -> bytes:
+    """Read a line, for so long at most: a byte now and then does not buy more time.
+
+    Raises:
+        TimeoutError: it did not come in time.
+    """
+    deadline = time.monotonic() + seconds
     received = b""
     while not received.endswith(b"\n") and len(received) < _MAX_BYTES:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"no line in {seconds:g} s")
+        connection.settimeout(left)
         piece = connection.recv(4096)
         if not piece:
             break

@@ -3,7 +3,7 @@
 import socket
 import stat
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -113,6 +113,25 @@ def test_a_client_that_says_nothing_is_dropped(tmp_path):
     with serving(tmp_path, echo), socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(tmp_path / SOCKET_NAME))
         assert ask_supervisor(tmp_path, {}) == {"request": {}}
+
+
+def test_a_client_that_sends_a_byte_now_and_then_is_dropped(tmp_path):
+    ended = threading.Event()
+
+    def drip():
+        with suppress(OSError):
+            while not ended.wait(0.05):
+                slow.send(b"x")
+
+    with serving(tmp_path, echo), socket.socket(socket.AF_UNIX) as slow:
+        slow.connect(str(tmp_path / SOCKET_NAME))
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            assert ask_supervisor(tmp_path, {}) == {"request": {}}
+        finally:
+            ended.set()
+            thread.join()
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path):
