@@ -27,6 +27,7 @@ from headrace.cli.terminal.option import BrokersOption, SettingsOption, client_s
 from headrace.cli.terminal.output import print_json
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.client.admin.admin import Admin
+from headrace.client.admin.log_dir_admin import LogDirAdmin
 from headrace.client.admin.replica_admin import ReplicaAdmin
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.metadata import Metadata
@@ -85,7 +86,7 @@ def restart(
     """Restart the brokers of a `headrace up --brokers N` one by one, while clients go on.
 
     Each hands its leaders over first, and the next one waits until it is in sync again. The user
-    must be allowed to describe all topics: a partition that it does not see is not waited for.
+    must be allowed to describe all topics, and to alter the cluster.
     """
     status = ask_supervisor(data, {"command": "status"})
     settings = client_settings(brokers or status["address"], setting)
@@ -161,6 +162,7 @@ class RollingRestart:
                     raise ClientError(
                         f"there is no broker {number}: the cluster has {sorted(metadata.brokers)}"
                     )
+            self._check_all_visible(pool, numbers)
             self._addresses = {
                 number: str(each.address) for number, each in metadata.brokers.items()
             }
@@ -238,6 +240,25 @@ class RollingRestart:
                 if found:
                     return f"{name.replace('_', ' ')}: {_listed(found)}"
         return None
+
+    def _check_all_visible(self, pool: ConnectionPool, numbers: Sequence[int]) -> None:
+        """Refuse a user that does not see all topics: what it does not see is not checked."""
+        present = {
+            log.partition for each in LogDirAdmin(pool).describe(numbers) for log in each.logs
+        }
+        metadata = pool.metadata()
+        hidden = sorted(
+            each
+            for each in present
+            if (topic := metadata.topics.get(each.topic)) is None
+            or each.partition not in topic.partitions
+        )
+        if hidden:
+            raise ClientError(
+                f"no broker is restarted: {_listed(hidden)} cannot be seen by this user, so that "
+                "nothing says whether all replicas are in sync. Log in as one who may describe all "
+                "topics; if a topic was deleted just now, run the command again"
+            )
 
     def _check_available(self, pool: ConnectionPool, metadata: Metadata, number: int) -> None:
         if self._allow_unavailable:
