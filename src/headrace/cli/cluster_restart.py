@@ -12,7 +12,7 @@ Rule 4: the controller is the last one, so that it moves once.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import uuid4
@@ -44,6 +44,8 @@ _POLL_SECONDS = 0.2
 _NAMES_PER_REQUEST = 500
 _SHOWN = 5
 _MIN_IN_SYNC = "min.insync.replicas"
+# Another election was faster, or the topic was deleted meanwhile.
+_NO_ELECTION = (ErrorCode.election_not_needed, ErrorCode.unknown_topic_or_partition)
 
 _EXAMPLES = """
 Examples:
@@ -109,11 +111,13 @@ def restart(
                 f"{row['in_sync_seconds']:.1f} s",
                 flush=True,
             )
-    rolling.balance_leaders()
     if format is OutputFormat.JSON:
         print_json(done)
     else:
-        print(f"{len(done)} broker{'s' * (len(done) != 1)} restarted, leaders are balanced")
+        print(f"{len(done)} broker{'s' * (len(done) != 1)} restarted", flush=True)
+    problem = rolling.balance_leaders(chosen)
+    if problem is not None:  # the brokers elect them later, too
+        typer.echo(f"warning: leaders are not balanced yet: {problem}", err=True)
 
 
 class RollingRestart:
@@ -196,10 +200,21 @@ class RollingRestart:
             "in_sync_seconds": round(time.monotonic() - began, 3),
         }
 
-    def balance_leaders(self) -> None:
-        """Elect the preferred leaders again: the last broker leads nothing when it comes back."""
-        with ConnectionPool(ClientSettings.of(self._settings)) as pool:
-            ReplicaAdmin(pool).elect(None)
+    def balance_leaders(self, restarted: Collection[int]) -> str | None:
+        """Let the restarted brokers lead again what they led: they lead nothing when they come
+        back. Return why they do not lead all of it; the restart is done all the same."""
+        try:
+            with ConnectionPool(ClientSettings.of(self._settings)) as pool:
+                wanted = to_lead_again(pool.metadata(), restarted)
+                found = ReplicaAdmin(pool).elect(wanted) if wanted else {}
+        except ClientError as error:
+            return str(error)
+        failed = [
+            f"{partition}: {error}"
+            for partition, error in sorted(found.items())
+            if error is not None and error.code not in _NO_ELECTION
+        ]
+        return _listed(failed) if failed else None
 
     def _starts(self, number: int, *, serving: bool = False) -> int:
         """Return how often a broker was started; -1 if it should be `serving` and is not."""
@@ -275,6 +290,16 @@ class RollingRestart:
                 f"meanwhile, because fewer than {_MIN_IN_SYNC} replicas would be left. Add "
                 "replicas, or accept that with --allow-unavailable"
             )
+
+
+def to_lead_again(metadata: Metadata, brokers: Collection[int]) -> list[TopicPartition]:
+    """Return the partitions that others lead although one of these brokers is to (KIP-460)."""
+    return [
+        topic.partition(index)
+        for _, topic in sorted(metadata.topics.items())
+        for index, each in sorted(topic.partitions.items())
+        if each.replicas and each.replicas[0] in brokers and each.leader != each.replicas[0]
+    ]
 
 
 def cluster_of(home: Path, brokers: Sequence[int]) -> str:

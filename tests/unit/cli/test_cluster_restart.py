@@ -5,11 +5,17 @@ import sys
 import pytest
 
 from headrace.cli.cluster_health import troubled_partitions
-from headrace.cli.cluster_restart import cluster_of, unavailable_without
+from headrace.cli.cluster_restart import (
+    RollingRestart,
+    cluster_of,
+    to_lead_again,
+    unavailable_without,
+)
 from headrace.cli.supervisor.cluster_supervisor import ClusterSupervisor
 from headrace.cli.supervisor.supervised_child import SupervisedChild
 from headrace.client.error import ClientError
 from headrace.client.network.metadata import Metadata, PartitionMetadata, TopicMetadata
+from headrace.model.ids import TopicPartition
 from headrace.testing.readiness import free_port, wait_until
 
 READY = "import time; print('ready', flush=True); time.sleep(600)"
@@ -54,6 +60,18 @@ def test_troubled_partitions_are_named():
         "under_replicated_partitions": ["orders-0"],
         "offline_replicas": [],
     }
+
+
+class TestLeaders:
+    def test_only_restarted_brokers_lead_again(self):
+        cluster = metadata([[1, 2], [1, 2]], [[2, 1], [1, 2]], [[3, 1], [1, 3]])  # 1 leads all
+
+        assert to_lead_again(cluster, [1, 2]) == [TopicPartition("orders", 1)]
+
+    def test_an_election_that_fails_is_only_a_warning(self, tmp_path):
+        nowhere = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
+
+        assert "refused" in RollingRestart(tmp_path, nowhere, 1.0).balance_leaders([1])
 
 
 class TestClusterOfADirectory:
