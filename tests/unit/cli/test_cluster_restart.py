@@ -172,7 +172,7 @@ class TestSupervisor:
         assert "ZooKeeper does not serve on 127.0.0.1:" in answer["error"]
         assert child.serves
 
-    @pytest.mark.parametrize("number", [3, "1", None])
+    @pytest.mark.parametrize("number", [3, "1", None, True, 1.0, [1]])
     def test_an_unknown_broker_is_named(self, supervisor, number):
         answer = supervisor._answer({"command": "restart", "broker": number})
 

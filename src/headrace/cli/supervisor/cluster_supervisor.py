@@ -166,7 +166,9 @@ class ClusterSupervisor:
         match request:
             case {"command": "status"}:
                 return self._status()
-            case {"command": "restart", "broker": int(number)} if number in self._children:
+            case {"command": "restart", "broker": int(number)} if (
+                number in self._children and not isinstance(number, bool)  # True equals 1
+            ):
                 obstacle = self._obstacle()
                 if obstacle is not None:
                     return {"error": obstacle}
