@@ -12,8 +12,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.cli.cluster_restart import RollingRestart
+from headrace.cli.cluster_restart import RollingRestart, min_in_sync
 from headrace.client.error import ClientError
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
 from headrace.process.die_with_parent import die_with_parent
 from headrace.process.java import JavaMissing, find_java
 from headrace.process.zookeeper import ZooKeeperMissing, zookeeper_jars
@@ -211,6 +213,8 @@ def test_no_broker_is_restarted_for_another_cluster_or_without_zookeeper(own_clu
     rolling = RollingRestart(tmp_path, settings, 0.0)
     assert sorted(rolling.check([1, 2, 3])) == [1, 2, 3]
 
+    with ConnectionPool(ClientSettings.of(settings)) as pool:  # a topic that was deleted
+        assert min_in_sync(pool, ["gone"]) == {}
     elsewhere = RollingRestart(tmp_path, settings, 0.0, cluster_id="ours")
     with pytest.raises(ClientError, match=r"belong to cluster ours, and .* leave -b out"):
         elsewhere.check([1])

@@ -78,7 +78,8 @@ def restart(
         bool,
         typer.Option(
             "--allow-unavailable",
-            help="Also if partitions have too few replicas to be written to meanwhile.",
+            help="Also if partitions have too few replicas: some cannot be written to meanwhile, "
+            "and those with one replica cannot be read either.",
         ),
     ] = False,
     format: FormatOption = OutputFormat.TEXT,
@@ -283,7 +284,7 @@ class RollingRestart:
             for topic in metadata.topics.values()
             if any(number in each.replicas for each in topic.partitions.values())
         )
-        stuck = unavailable_without(metadata, number, _min_in_sync(pool, names))
+        stuck = unavailable_without(metadata, number, min_in_sync(pool, names))
         if stuck:
             raise ClientError(
                 f"broker {number} is not restarted: {_listed(stuck)} could not be written to "
@@ -326,15 +327,17 @@ def unavailable_without(
     """Return the partitions that take no records with acks=all while a broker is away.
 
     Args:
-        min_in_sync: `min.insync.replicas` by topic; a topic with fewer replicas needs all it has.
+        min_in_sync: `min.insync.replicas` by topic; a topic with fewer replicas needs all it has,
+            and one that is not named was deleted meanwhile.
     """
     return [
         str(topic.partition(index))
         for _, topic in sorted(metadata.topics.items())
         for index, each in sorted(topic.partitions.items())
-        if broker in each.replicas
+        if topic.name in min_in_sync
+        and broker in each.replicas
         and len(set(each.in_sync) - {broker})
-        < max(1, min(min_in_sync.get(topic.name, 1), len(each.replicas)))
+        < max(1, min(min_in_sync[topic.name], len(each.replicas)))
     ]
 
 
@@ -353,13 +356,16 @@ def _store_problem(pool: ConnectionPool, broker: int) -> str | None:
     return None if found.code == ErrorCode.unknown_topic_or_partition else str(found)
 
 
-def _min_in_sync(pool: ConnectionPool, names: Sequence[str]) -> dict[str, int]:
+def min_in_sync(pool: ConnectionPool, names: Sequence[str]) -> dict[str, int]:
+    """Return `min.insync.replicas` by topic, without topics that are gone."""
     found: dict[str, int] = {}
     for at in range(0, len(names), _NAMES_PER_REQUEST):
         part = names[at : at + _NAMES_PER_REQUEST]
         described = Admin(pool).describe_configs(ConfigResourceType.TOPIC, part)
         for name, entries in described.items():
             if isinstance(entries, BrokerError):
+                if entries.code == ErrorCode.unknown_topic_or_partition:
+                    continue  # deleted since
                 raise ClientError(f"cannot describe the configuration of topic {name}: {entries}")
             values = [each.value for each in entries if each.name == _MIN_IN_SYNC]
             found[name] = int(values[0] or 1) if values else 1

@@ -50,6 +50,9 @@ class TestUnavailable:
     def test_a_topic_with_fewer_replicas_than_it_asks_for_needs_all(self):
         assert unavailable_without(metadata([[1, 2], [1, 2]]), 1, {"orders": 3}) == ["orders-0"]
 
+    def test_a_topic_that_was_deleted_meanwhile_does_not_matter(self):
+        assert unavailable_without(metadata([[1], [1]]), 1, {}) == []
+
     def test_other_brokers_do_not_matter(self):
         assert unavailable_without(metadata([[1, 2], [1, 2]]), 3, {"orders": 2}) == []
 
