@@ -18,8 +18,10 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from headrace.cli.cluster_restart import RollingRestart
+from headrace.cli.cluster_restart import RollingRestart, store_problem
 from headrace.client.error import ClientError
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
 from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.testing.quick_settings import QUICK_SETTINGS
 from testkit.process.broker_process import BrokerProcess
@@ -132,3 +134,17 @@ def test_a_user_that_does_not_see_all_topics_restarts_no_broker(
 
     with pytest.raises(ClientError, match=r"no broker is restarted: hidden-0 .*cannot be seen"):
         RollingRestart(tmp_path, settings, 1.0).check([broker])
+
+
+def test_a_user_that_may_not_alter_the_cluster_is_sent_to_log_in(
+    addresses: tuple[str, str],
+) -> None:
+    settings = {**ANNA, "bootstrap.servers": addresses[1]}
+    with ConnectionPool(ClientSettings.of(settings)) as pool:
+        (broker,) = pool.metadata(()).brokers
+
+        assert "who may alter the cluster" in str(store_problem(pool, broker))
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": addresses[0]})) as pool:
+        pool.metadata(())
+
+        assert store_problem(pool, broker) is None

@@ -243,11 +243,11 @@ class RollingRestart:
                 with ConnectionPool(settings) as pool:
                     metadata = pool.metadata()
                     missing = sorted(set(self._addresses) - set(metadata.brokers))
-                    unread = None if missing else _store_problem(pool, number)
+                    unread = None if missing else store_problem(pool, number)
             except ClientError as error:
                 return f"broker {number} does not answer: {error}"
             if unread is not None:
-                return f"broker {number} cannot read the cluster's store (ZooKeeper): {unread}"
+                return f"broker {number} does not show that it reads ZooKeeper: {unread}"
             if missing:
                 return f"broker {missing[0]} is missing in the cluster, says broker {number}"
             if metadata.controller not in metadata.brokers:
@@ -341,16 +341,19 @@ def unavailable_without(
     ]
 
 
-def _store_problem(pool: ConnectionPool, broker: int) -> str | None:
+def store_problem(pool: ConnectionPool, broker: int) -> str | None:
     """Return why a broker cannot read the cluster's store, None if it can.
 
-    A broker reads the store before it says that a partition is unknown to an election.
+    A broker reads the store before it says that a partition is unknown to an election. It says
+    nothing to a user who may not alter the cluster.
     """
     nowhere = TopicPartition(f"no-such-topic-{uuid4()}", 0)
     try:
         found = ReplicaAdmin(pool).elect([nowhere], broker=broker).get(nowhere)
     except BrokerError as refused:
         found = refused
+        if refused.code == ErrorCode.cluster_authorization_failed:
+            return "log in as a user who may alter the cluster (-X)"
     if found is None:
         return "it does not answer what it was asked"
     return None if found.code == ErrorCode.unknown_topic_or_partition else str(found)
