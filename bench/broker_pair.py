@@ -123,6 +123,12 @@ def new_topic(broker: Broker, partitions: int, *, replicas: int = 1) -> str:
     return name
 
 
+def delete_topic(broker: Broker, name: str) -> None:
+    """Make room on the disk for the next round."""
+    admin = AdminClient({"bootstrap.servers": broker.address})  # lives until it is answered
+    admin.delete_topics([name])[name].result(60)
+
+
 def cpu_of(broker: Broker, work: Callable[[], float]) -> tuple[float, float]:
     """What the work answers, and the CPU seconds that the broker spent meanwhile."""
     before = broker.usage().cpu_seconds

@@ -25,9 +25,8 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from bench import rdkafka_client
 from bench.broker_pair import Figures, Rounds, alternate_rounds, cpu_of, new_topic, row_of
-from bench.cluster_pair import Cluster, ClusterPair, headrace, running_pair
+from bench.cluster_pair import Cluster, ClusterPair, running_cluster, running_pair
 from bench.row import Row
-from headrace.testing.readiness import wait_until
 
 ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
 SCALE = float(os.environ.get("HEADRACE_BENCH_SCALE", "1"))
@@ -177,7 +176,7 @@ def _kill_a_leader(cluster: Cluster) -> Figures:
 def scale(folder: Path) -> list[Row]:
     """Two of our brokers against one, without copies: what more brokers add on this machine."""
     rounds: dict[int, Rounds] = {1: {}, 2: {}}
-    with _running(folder / "one", 1) as one, _running(folder / "two", 2) as two:
+    with running_cluster(folder / "one", 1) as one, running_cluster(folder / "two", 2) as two:
         for number in range(-1, ROUNDS):
             for brokers, cluster in ((1, one), (2, two)):
                 os.sync()
@@ -190,17 +189,6 @@ def scale(folder: Path) -> list[Row]:
         row_of("two brokers (ours) against one (theirs): produce", both, "produced", "records/s"),
         row_of("two brokers (ours) against one (theirs): consume", both, "consumed", "records/s"),
     ]
-
-
-@contextmanager
-def _running(folder: Path, brokers: int) -> Iterator[Cluster]:
-    cluster = headrace(folder, brokers)
-    try:
-        cluster.start()
-        wait_until(lambda: cluster.address.count(":") == brokers, what="all brokers")
-        yield cluster
-    finally:
-        cluster.stop()
 
 
 def _write_and_read(cluster: Cluster) -> Figures:

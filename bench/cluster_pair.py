@@ -97,3 +97,15 @@ def running_pair(folder: Path) -> Iterator[ClusterPair]:
     finally:
         ours.stop()
         theirs.stop()
+
+
+@contextmanager
+def running_cluster(folder: Path, brokers: int) -> Iterator[Cluster]:
+    """So many of our brokers, killed at the end."""
+    cluster = headrace(folder, brokers)
+    try:
+        cluster.start()
+        wait_until(lambda: cluster.address.count(":") == brokers, what="all brokers")
+        yield cluster
+    finally:
+        cluster.stop()

@@ -1,4 +1,4 @@
-"""How broker and Apache Kafka go on as records, partitions, connections or readers grow.
+"""How broker and Apache Kafka go on as records, partitions, connections, readers or brokers grow.
 
 Both brokers run with default settings, in turn, as in `bench.broker`: a figure is the median of
 `HEADRACE_BENCH_ROUNDS` rounds (3) after one that does not count, `HEADRACE_BENCH_SCALE` (1.0) makes
@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench import socket_client, socket_reader
@@ -22,11 +23,14 @@ from bench.broker_pair import (
     Pair,
     Rounds,
     alternate_rounds,
+    delete_topic,
     new_topic,
     row_of,
     running_pair,
 )
-from bench.row import Row
+from bench.cluster_pair import Cluster, running_cluster
+from bench.replay_client import Load, replay
+from bench.row import Row, median, spread
 
 ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
 SCALE = float(os.environ.get("HEADRACE_BENCH_SCALE", "1"))
@@ -42,15 +46,31 @@ CONNECTION_COUNTS = (1, 10, 50, 200)
 CONNECTIONS_SECONDS = 3.0 * SCALE
 CONSUMER_COUNTS = (1, 4, 16)
 CONSUMERS_BYTES = int(200_000_000 * SCALE)
+BROKER_COUNTS = (1, 2, 4)
+BROKERS_PARTITIONS = 12  # as many on each broker, for all these counts
+BROKERS_SECONDS = max(1.0, 5.0 * SCALE)  # less is too short to measure CPU by the kernel's clock
+# With 150 records per request the generator took 10 to 12 % of what one or two brokers took: on
+# loopback the kernel's work for sent bytes counts for the sender.
+BROKERS_LOADS = {
+    "one record per request": Load(records=1, window=64, limit_bytes=int(2e9 * SCALE)),
+    "50 records per request": Load(records=50, window=24, limit_bytes=int(1.5e9 * SCALE)),
+}
+MOST_GENERATOR_CPU = 0.1
 
 
 def run() -> list[Row]:
     rows: list[Row] = []
     with _folder() as folder, running_pair(folder) as pair:
         for name, group in _GROUPS.items():
-            if not CHOSEN or name in CHOSEN.split(","):
+            if _wanted(name):
                 rows += group(pair)
+        if _wanted("brokers"):
+            rows += brokers(pair, folder)
     return rows
+
+
+def _wanted(name: str) -> bool:
+    return not CHOSEN or name in CHOSEN.split(",")
 
 
 @contextmanager
@@ -139,6 +159,59 @@ def consumers(pair: Pair) -> list[Row]:
         name = f"consumers: {count:,}, each reads all"
         rows.append(row_of(name, both, "rate", "MB/s", at_least=1.0))
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _BrokerSides:
+    """Some of our brokers, and the one of Apache Kafka, whose threads use all cores."""
+
+    ours: Cluster
+    theirs: Broker
+
+
+def brokers(pair: Pair, folder: Path) -> list[Row]:
+    """More of our brokers beside one of Kafka's, without replicas, under a load that costs little.
+
+    A broker of ours uses one core, so several are what a machine takes to be compared with. Rounds
+    of a second (a small scale) mostly measure Kafka's compiler and what our brokers still import.
+    """
+    rows = []
+    for count in BROKER_COUNTS:
+        with running_cluster(folder / f"brokers-{count}", count) as cluster:
+            sides = _BrokerSides(cluster, pair.theirs)
+            for name, load in BROKERS_LOADS.items():
+                rows += _replayed_rows(f"brokers: {count}, {name}", sides, load)
+    return rows
+
+
+def _replayed_rows(name: str, sides: _BrokerSides, load: Load) -> list[Row]:
+    def measure(broker: Broker | Cluster) -> Figures:
+        topic = new_topic(broker, BROKERS_PARTITIONS)
+        before = broker.usage().cpu_seconds
+        done = replay(broker.address, topic, load, seconds=BROKERS_SECONDS)
+        cpu = broker.usage().cpu_seconds - before
+        delete_topic(broker, topic)
+        return {
+            "rate": done.requests / done.seconds,
+            "cpu": cpu / done.requests * 1e6,
+            "generator": done.cpu_seconds / cpu,
+        }
+
+    both = alternate_rounds(sides, measure, rounds=ROUNDS)
+    share = both[0]["generator"]
+    return [
+        row_of(name, both, "rate", "requests/s"),
+        row_of(f"{name}: CPU of all brokers", both, "cpu", "µs/request"),
+        Row(
+            name=f"{name}: CPU of the load generator",
+            ours=100 * median(share),
+            theirs=100 * median(both[1]["generator"]),
+            unit="% of the brokers'",
+            spread=spread(share),
+            bar=f"≤ {MOST_GENERATOR_CPU:.0%} of the brokers'",
+            reached=median(share) <= MOST_GENERATOR_CPU,
+        ),
+    ]
 
 
 _GROUPS: dict[str, Callable[[Pair], list[Row]]] = {

@@ -236,6 +236,29 @@ CHARTS = (
         axis="consumers",
     ),
     ChartPlan(
+        file="brokers",
+        heading="One machine: scaling with brokers",
+        what="1, 2 and 4 brokers of ours on one machine, each beside one broker of Apache Kafka, "
+        "whose threads use all cores. Ready-made requests to 12 partitions without replicas are "
+        "replayed by a generator that costs a small part of the brokers' CPU; the table "
+        "says how much. A connection has many requests under way, which suits brokers that "
+        "read many at once: compare ours with each other. On 2 cores 4 brokers have no more "
+        "than 2 can use.",
+        peers=(KAFKA,),
+        panels=(
+            _series(
+                "One record per request",
+                {f"{n}": f"brokers: {n}, one record per request" for n in (1, 2, 4)},
+            ),
+            _series(
+                "50 records per request",
+                {f"{n}": f"brokers: {n}, 50 records per request" for n in (1, 2, 4)},
+            ),
+        ),
+        command="scaling",
+        axis="brokers",
+    ),
+    ChartPlan(
         file="broker-cost",
         heading="One broker: CPU, memory and start",
         what="The CPU time and the resident memory are those of the broker's process during "

@@ -6,12 +6,22 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
 
+from headrace.cli.cluster_restart import RollingRestart, store_problem
+from headrace.client.error import ClientError
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
 from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
 from headrace.testing.quick_settings import QUICK_SETTINGS
 from testkit.process.broker_process import BrokerProcess
@@ -21,8 +31,9 @@ PASSWORD = "correct-horse"
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A SASL listener. Anna may log in by every mechanism, and may do nothing."""
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """A listener where everyone may do everything, and a SASL one. Anna may log in there by every
+    mechanism, and may do nothing unless a test allows it."""
     folder = tmp_path_factory.mktemp("secure-cli")
     users = folder / "users"
     users.write_text(f"anna={PASSWORD}\n")
@@ -43,16 +54,25 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             info = ScramCredentialInfo(mechanism, 4096)
             change = UserScramCredentialUpsertion("anna", info, PASSWORD.encode())
             admin.alter_user_scram_credentials([change])["anna"].result(90)
-        yield found[2]
+        yield found[1], found[2]
+
+
+@pytest.fixture
+def address(addresses: tuple[str, str]) -> str:
+    """The listener where Anna logs in."""
+    return addresses[1]
+
+
+ANNA = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "anna",
+    "sasl.password": PASSWORD,
+}
 
 
 def as_anna(address: str, mechanism: str, password: str, *arguments: str) -> Finished:
-    settings = {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": mechanism,
-        "sasl.username": "anna",
-        "sasl.password": password,
-    }
+    settings = {**ANNA, "sasl.mechanism": mechanism, "sasl.password": password}
     options = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
     return run_headrace(*arguments, "-b", address, *options)
 
@@ -97,3 +117,34 @@ def test_one_file_logs_in_commands_of_functions_too(address: str, tmp_path: Path
     assert (health.code, health.err) == (0, "")
     # Anna has logged in, and may not create topics.
     assert (created.code, created.err) == (1, "headrace: not allowed to create this topic\n")
+
+
+def test_a_user_that_does_not_see_all_topics_restarts_no_broker(
+    addresses: tuple[str, str], tmp_path: Path
+) -> None:
+    admin = AdminClient({"bootstrap.servers": addresses[0]})
+    admin.create_topics([NewTopic("hidden", 1, 1)])["hidden"].result(60)
+    allowed = AclBinding(
+        *(ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, "User:anna", "*"),
+        *(AclOperation.DESCRIBE, AclPermissionType.ALLOW),
+    )
+    admin.create_acls([allowed])[allowed].result(60)
+    (broker,) = admin.list_topics(timeout=60).brokers
+    settings = {**ANNA, "bootstrap.servers": addresses[1]}
+
+    with pytest.raises(ClientError, match=r"no broker is restarted: hidden-0 .*cannot be seen"):
+        RollingRestart(tmp_path, settings, 1.0).check([broker])
+
+
+def test_a_user_that_may_not_alter_the_cluster_is_sent_to_log_in(
+    addresses: tuple[str, str],
+) -> None:
+    settings = {**ANNA, "bootstrap.servers": addresses[1]}
+    with ConnectionPool(ClientSettings.of(settings)) as pool:
+        (broker,) = pool.metadata(()).brokers
+
+        assert "who may alter the cluster" in str(store_problem(pool, broker))
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": addresses[0]})) as pool:
+        pool.metadata(())
+
+        assert store_problem(pool, broker) is None

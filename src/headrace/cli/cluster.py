@@ -4,21 +4,21 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import cluster_log_dir, cluster_replica
+from headrace.cli import cluster_log_dir, cluster_replica, cluster_restart
+from headrace.cli.cluster_health import cluster_health
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_fields, print_json, print_rows, print_table
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.topic.describe_command import config_rows
 from headrace.client.admin.admin import Admin
-from headrace.client.error import BrokerError, ClientError, Unreachable
-from headrace.client.network.metadata import Metadata
-from headrace.client.network.pool import ConnectionPool
+from headrace.client.error import BrokerError, ClientError
 from headrace.model.config_code import ConfigResourceType
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 cluster_replica.register(app)
 cluster_log_dir.register(app)
+cluster_restart.register(app)
 
 
 @app.command(
@@ -83,7 +83,7 @@ def health(
 ) -> None:
     """Check that every broker answers and every partition has its leader and its replicas."""
     with connect(brokers, setting) as pool:
-        report = _health(pool, pool.metadata())
+        report = cluster_health(pool, pool.metadata())
     if format is OutputFormat.JSON:
         print_json(report)
     else:
@@ -96,33 +96,6 @@ def _shown(value: Any) -> Any:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return value
-
-
-def _health(pool: ConnectionPool, metadata: Metadata) -> dict[str, Any]:
-    silent = []
-    for node_id in sorted(metadata.brokers):
-        try:
-            pool.node(node_id)
-        except Unreachable:
-            silent.append(node_id)
-    partitions = [
-        (topic.partition(index), partition)
-        for _, topic in sorted(metadata.topics.items())
-        for index, partition in topic.partitions.items()
-    ]
-    lost = [str(each) for each, partition in partitions if partition.leader < 0]
-    behind = [str(each) for each, partition in partitions if partition.under_replicated]
-    offline = [str(each) for each, partition in partitions if partition.offline]
-    controller = metadata.controller in metadata.brokers
-    return {
-        "healthy": controller and not (silent or lost or behind or offline),
-        "controller": metadata.controller if controller else None,
-        "brokers": sorted(metadata.brokers),
-        "unreachable_brokers": silent,
-        "leaderless_partitions": lost,
-        "under_replicated_partitions": behind,
-        "offline_replicas": offline,
-    }
 
 
 @app.command(

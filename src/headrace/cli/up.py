@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Annotated
 import structlog
 import typer
 
-from headrace.cli.side_service import SideService, side_services
-from headrace.cli.supervised_child import SupervisedChild
+from headrace.cli.supervisor.side_service import SideService, side_services
+from headrace.cli.supervisor.supervised_child import SupervisedChild
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
 from headrace.cli.terminal.pair import parse_pairs
 from headrace.config.properties import property_values
 from headrace.model.error import ConfigError
+from headrace.process.machine import machine_name, usable_cores
 
 if TYPE_CHECKING:
     from headrace.broker.config.listener import Listener
     from headrace.broker.config.settings import BrokerSettings
+    from headrace.cli.supervisor.broker_count import BrokerCount
     from headrace.cluster.store import ClusterStore
     from headrace.serde.registry_schema_lookup import RegistrySchemaLookup
 
@@ -54,7 +56,11 @@ Examples:
 
   headrace up --brokers 3                        a cluster on this machine, with its ZooKeeper
 
+  headrace up --brokers auto --with console      as many brokers as suit the cores, one console
+
   headrace up --zookeeper zk1:2181 --broker-id 2 --listen 0.0.0.0:9092 --advertise node2:9092   one broker of a cluster on several machines
+
+  headrace up --brokers auto --zookeeper zk1:2181 --broker-id 20 --listen 0.0.0.0:9092 --advertise node2:9092   several brokers of this machine join it: ids 20, 21, ..., ports 9092, 9093, ...
 """  # noqa: E501, an example and what it does are one line
 
 
@@ -71,14 +77,19 @@ def up(
         typer.Option(metavar="HOST:PORT", help="The address that clients connect to."),
     ] = None,
     brokers: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Start a cluster of N brokers, and a ZooKeeper.")
-    ] = 1,
+        str,
+        typer.Option(
+            metavar="N|auto",
+            help="Start a cluster of N brokers, and a ZooKeeper; auto: as many as suit the cores.",
+        ),
+    ] = "1",
     zookeeper: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT,...", help="Join the cluster of this ZooKeeper."),
     ] = None,
     broker_id: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="This broker's id in the cluster.")
+        int | None,
+        typer.Option(metavar="N", min=0, help="This broker's id; with --brokers the first one's."),
     ] = None,
     beside: Annotated[
         list[str] | None,
@@ -111,19 +122,43 @@ def up(
     }
     texts.update({key: value for key, value in options.items() if value is not None})
     services = side_services(beside, texts)
-    if brokers > 1:
-        from headrace.cli.cluster_supervisor import supervise
+    if brokers != "1":
+        from headrace.cli.supervisor.cluster_supervisor import supervise
 
-        if zookeeper is not None or broker_id is not None or advertise is not None:
+        if broker_id is not None and "zookeeper.connect" not in texts:
             raise ConfigError(
-                "--brokers starts a cluster of its own on this machine: leave out --zookeeper, "
-                "--broker-id and --advertise"
+                "--brokers starts a cluster of its own on this machine, with ids from 1 on: leave "
+                "out --broker-id, or name the ZooKeeper of the cluster to join with --zookeeper"
             )
-        raise typer.Exit(
-            supervise(brokers, texts, services, log_level=log_level, log_format=log_format)
-        )
+        count = _broker_count(brokers, texts)
+        if count.supervised:
+            raise typer.Exit(
+                supervise(
+                    count.brokers, texts, services, log_level=log_level, log_format=log_format
+                )
+            )
+    if "zookeeper.connect" in texts:
+        rack = machine_name()
+        if rack is not None:  # brokers of one machine go down together: replicas are spread
+            texts.setdefault("broker.rack", rack)
     log_options = ["--log-level", log_level, "--log-format", log_format]
     asyncio.run(_run(texts, services, log_options))
+
+
+def _broker_count(text: str, texts: dict[str, str]) -> "BrokerCount":
+    from headrace.cli.supervisor.broker_count import AUTO, choose_broker_count
+    from headrace.cli.supervisor.broker_plan import data_directory, first_broker_id
+
+    count = choose_broker_count(
+        text,
+        data_directory(texts),
+        first_id=first_broker_id(texts),
+        cores=usable_cores(),
+        joined="zookeeper.connect" in texts,
+    )
+    if count.reason is not None:
+        print(f"--brokers {AUTO}: {count.reason}", flush=True)
+    return count
 
 
 async def _run(

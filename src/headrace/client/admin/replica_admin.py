@@ -32,13 +32,18 @@ class ReplicaAdmin:
         self._pool = pool
 
     def elect(
-        self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        unclean: bool = False,
+        broker: int | None = None,
     ) -> dict[TopicPartition, BrokerError | None]:
         """Make preferred replicas the leaders (KIP-460).
 
         Args:
             partitions: None means all; the result then has only those whose leader changed.
             unclean: elect any replica where there is no leader. Committed records may be lost.
+            broker: the one to ask; None means any.
         """
         body = {
             "election_type": _UNCLEAN if unclean else _PREFERRED,
@@ -50,7 +55,7 @@ class ReplicaAdmin:
             ],
             "timeout": _TIMEOUT_MS,
         }
-        answer = self._call(ApiKey.ELECT_LEADERS, body)
+        answer = self._call(ApiKey.ELECT_LEADERS, body, broker)
         return {
             TopicPartition(topic.topic, each.partition_id): error_of(
                 each.error_code, each.error_message
@@ -97,8 +102,11 @@ class ReplicaAdmin:
             for each in topic.partitions
         }
 
-    def _call(self, api: ApiKey, body: Mapping[str, Any]) -> Any:
-        answer = self._pool.on_any(lambda connection: connection.call(api, body))
+    def _call(self, api: ApiKey, body: Mapping[str, Any], broker: int | None = None) -> Any:
+        if broker is None:
+            answer = self._pool.on_any(lambda connection: connection.call(api, body))
+        else:
+            answer = self._pool.node(broker).call(api, body)
         error = error_of(answer.error_code, getattr(answer, "error_message", None))
         if error is not None and answer.error_code != ErrorCode.none:
             raise error

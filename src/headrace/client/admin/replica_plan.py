@@ -4,12 +4,14 @@ Pure: takes the metadata of a cluster, returns the replicas that partitions shou
 
 1. a partition keeps its number of replicas, each on another broker;
 2. as few replicas move as it takes;
-3. a replica moves to a rack that its partition is not on yet, if there is one, and there to the
-   broker with the fewest replicas;
+3. a partition ends on as many racks as there are, up to its number of replicas: a replica moves to
+   the rack that has the fewest of its partition's other replicas, and there to the broker with the
+   fewest replicas of all. To even out the load no partition gives up a rack (a broker without a
+   rack counts as a rack of its own);
 4. every broker has about as many first replicas, which are the preferred leaders.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 
 from headrace.client.network.metadata import Metadata
@@ -17,6 +19,8 @@ from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 
 ReplicaAssignment = dict[TopicPartition, list[int]]
+Rack = str | int
+"""A rack's name, or the id of a broker without a rack."""
 
 
 def current(metadata: Metadata) -> ReplicaAssignment:
@@ -34,7 +38,7 @@ def decommission(metadata: Metadata, leaving: int) -> ReplicaAssignment:
     Raises:
         InvalidArgument: too few brokers would be left for a partition's replicas.
     """
-    racks = {each.node_id: each.rack for each in metadata.brokers.values()}
+    racks = _racks(metadata)
     targets = sorted(set(racks) - {leaving})
     before = current(metadata)
     load = Counter({broker: 0 for broker in targets})
@@ -56,11 +60,15 @@ def decommission(metadata: Metadata, leaving: int) -> ReplicaAssignment:
 
 
 def rebalance(metadata: Metadata) -> ReplicaAssignment:
-    """Return the moves after which all brokers have and lead as many replicas, within one."""
-    racks = {each.node_id: each.rack for each in metadata.brokers.values()}
+    """Return the moves after which every partition is on as many racks as it can be, and brokers
+    have and lead as many replicas as that allows: without racks all the same, within one."""
+    racks = _racks(metadata)
     before = current(metadata)
     after = {partition: list(replicas) for partition, replicas in before.items()}
-    _even_out(after, racks)
+    load = Counter({broker: 0 for broker in racks})
+    load.update(each for replicas in after.values() for each in replicas)
+    _spread(after, load, racks)
+    _even_out(after, load, racks)
     _even_leaders(after)
     return {
         partition: replicas
@@ -69,42 +77,108 @@ def rebalance(metadata: Metadata) -> ReplicaAssignment:
     }
 
 
-def _even_out(plan: ReplicaAssignment, racks: Mapping[int, str | None]) -> None:
-    load = Counter({broker: 0 for broker in racks})
-    load.update(each for replicas in plan.values() for each in replicas)
+def _racks(metadata: Metadata) -> dict[int, Rack]:
+    return {
+        each.node_id: each.node_id if each.rack is None else each.rack
+        for each in metadata.brokers.values()
+    }
+
+
+def _spread(plan: ReplicaAssignment, load: Counter[int], racks: Mapping[int, Rack]) -> None:
+    """Move replicas that share a rack, while another rack has fewer of their partition."""
+    for partition in sorted(plan):
+        while _spread_one(plan, partition, load, racks):
+            pass
+
+
+def _spread_one(
+    plan: ReplicaAssignment,
+    partition: TopicPartition,
+    load: Counter[int],
+    racks: Mapping[int, Rack],
+) -> bool:
+    replicas = plan[partition]
+    for leaving in sorted(replicas, key=lambda each: -load[each]):
+        others = [each for each in replicas if each != leaving]
+        shared = _used(others, racks)[racks.get(leaving, leaving)]
+        chosen = _place(others, racks, load, racks, most=shared - 1)
+        if chosen is not None:
+            _move(plan, partition, leaving, chosen, load)
+            return True
+    return False
+
+
+def _even_out(plan: ReplicaAssignment, load: Counter[int], racks: Mapping[int, Rack]) -> None:
+    held: defaultdict[int, set[TopicPartition]] = defaultdict(set)
+    for partition, replicas in plan.items():
+        for each in replicas:
+            held[each].add(partition)
     while True:
-        fullest = max(sorted(load), key=lambda each: load[each])
-        if not _unload(plan, fullest, load, racks):
+        for fullest in sorted(load, key=lambda each: (-load[each], each)):
+            moved = _unload(plan, fullest, held[fullest], load, racks)
+            if moved is not None:
+                partition, chosen = moved
+                held[fullest].remove(partition)
+                held[chosen].add(partition)
+                break
+        else:
             return
 
 
 def _unload(
-    plan: ReplicaAssignment, fullest: int, load: Counter[int], racks: Mapping[int, str | None]
-) -> bool:
-    """Move one replica off the fullest broker, if another has two fewer."""
-    for partition, replicas in sorted(plan.items()):
-        if fullest not in replicas:
-            continue
-        others = [each for each in replicas if each != fullest]
-        targets = [each for each in sorted(racks) if load[each] + 1 < load[fullest]]
-        chosen = _place(others, targets, load, racks)
+    plan: ReplicaAssignment,
+    fullest: int,
+    held: Collection[TopicPartition],
+    load: Counter[int],
+    racks: Mapping[int, Rack],
+) -> tuple[TopicPartition, int] | None:
+    """Move one replica off a broker, if another has two fewer, and return it with that broker."""
+    targets = [each for each in sorted(racks) if load[each] + 1 < load[fullest]]
+    if not targets:
+        return None
+    for partition in sorted(held):
+        others = [each for each in plan[partition] if each != fullest]
+        shared = _used(others, racks)[racks.get(fullest, fullest)]
+        chosen = _place(others, targets, load, racks, most=shared)
         if chosen is not None:
-            plan[partition] = [chosen if each == fullest else each for each in replicas]
-            load[fullest] -= 1
-            load[chosen] += 1
-            return True
-    return False
+            _move(plan, partition, fullest, chosen, load)
+            return partition, chosen
+    return None
+
+
+def _move(
+    plan: ReplicaAssignment, partition: TopicPartition, leaving: int, to: int, load: Counter[int]
+) -> None:
+    plan[partition] = [to if each == leaving else each for each in plan[partition]]
+    load[leaving] -= 1
+    load[to] += 1
+
+
+def _used(others: Collection[int], racks: Mapping[int, Rack]) -> Counter[Rack]:
+    """Return how many of these replicas each rack has."""
+    return Counter(racks.get(each, each) for each in others)
 
 
 def _place(
     others: Collection[int],
     targets: Collection[int],
     load: Mapping[int, int],
-    racks: Mapping[int, str | None],
+    racks: Mapping[int, Rack],
+    *,
+    most: int | None = None,
 ) -> int | None:
-    used = {racks.get(each) for each in others} - {None}
-    free = [each for each in targets if each not in others]
-    return min(free, key=lambda each: (racks[each] in used, load[each], each), default=None)
+    """Return the broker for a replica beside these others (rule 3); None if there is none.
+
+    Args:
+        most: how many of the others may be on its rack.
+    """
+    used = _used(others, racks)
+    free = [
+        each
+        for each in targets
+        if each not in others and (most is None or used[racks[each]] <= most)
+    ]
+    return min(free, key=lambda each: (used[racks[each]], load[each], each), default=None)
 
 
 def _even_leaders(plan: ReplicaAssignment) -> None:

@@ -14,7 +14,12 @@ NODE_KEYS = [
         "Kafka's older name of node.id; used when that is not set.",
         minimum=NO_BROKER_ID,
     ),
-    broker_key("broker.rack", ConfigType.STRING, None, "Where this broker stands, for placement."),
+    broker_key(
+        "broker.rack",
+        ConfigType.STRING,
+        None,
+        "Where this broker stands, for placement; in a cluster `up` sets the machine's name.",
+    ),
     broker_key(
         "cluster.id", ConfigType.STRING, None, "The cluster's id; one is made when missing."
     ),

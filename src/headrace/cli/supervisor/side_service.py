@@ -9,7 +9,7 @@ from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from headrace.cli.supervised_child import SupervisedChild
+from headrace.cli.supervisor.supervised_child import SupervisedChild
 from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.model.error import ConfigError
 from headrace.telemetry.browser_guard import is_loopback_address

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.cluster_supervisor import ClusterSupervisor
-from headrace.cli.supervised_child import SupervisedChild
+from headrace.cli.supervisor.cluster_supervisor import ClusterSupervisor
+from headrace.cli.supervisor.supervised_child import SupervisedChild
 from headrace.testing.readiness import wait_until
 
 SECRET = "hush-4711"
@@ -48,7 +48,7 @@ def test_the_brokers_of_a_cluster_have_no_secret_in_their_command(tmp_path: Path
 
     supervisor = ClusterSupervisor(2, texts, ["--log-level", "info"])
 
-    for number, child in enumerate(supervisor._children, 1):
+    for number, child in supervisor._children.items():
         assert SECRET not in " ".join(child._command)
         assert f"ssl.key.password={SECRET}\n" in child._configuration
         assert f"node.id={number}\n" in child._configuration

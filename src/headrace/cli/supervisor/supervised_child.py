@@ -29,6 +29,10 @@ class SupervisedChild:
         announcement: a part of the line that it prints when it is ready.
         configuration: what it reads from its standard input. Secrets belong there: every user of
             the machine sees the command.
+
+    Attributes:
+        starts: how often it was started.
+        announced: set while it runs and has printed its announcement.
     """
 
     def __init__(
@@ -43,13 +47,22 @@ class SupervisedChild:
         self._started = 0.0
         self._pause_seconds = _FIRST_PAUSE_SECONDS
         self._due = 0.0
+        self._restarting = False
+        self.starts = 0
         self.announced = Event()
 
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def serves(self) -> bool:
+        """Whether it runs, is ready, and is not about to end for a restart."""
+        return self.running and self.announced.is_set() and not self._restarting
+
     def start(self) -> None:
+        self.announced.clear()
+        self.starts += 1
         self._process = subprocess.Popen(  # noqa: S603 - a command of our own
             self._command,
             stdin=subprocess.PIPE if self._configuration else subprocess.DEVNULL,
@@ -84,6 +97,11 @@ class SupervisedChild:
             lived = now - self._started
             code = self._process.returncode
             self._process = None
+            if self._restarting:
+                self._restarting = False
+                print(f"{self.name} ended with {code}: it is restarted", flush=True)
+                self.start()
+                return
             if lived > _HEALTHY_SECONDS:
                 self._pause_seconds = _FIRST_PAUSE_SECONDS
             self._due = now + self._pause_seconds
@@ -96,12 +114,22 @@ class SupervisedChild:
         elif now >= self._due:
             self.start()
 
+    def restart(self) -> None:
+        """Ask it to end, as a signal does. `restart_if_ended` starts it again without a pause.
+
+        It is never killed: a broker that takes long to hand its leaders over must not lose them.
+        """
+        if self._process is not None and self.running:
+            self._restarting = True
+            self._process.terminate()
+
     def stop(self) -> None:
         """End it as a signal does; kill it if it does not end in a minute."""
         process = self._process
         if process is None:
             return
-        process.terminate()
+        if not self._restarting:  # it ends already, and a second signal would end it at once
+            process.terminate()
         try:
             process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:

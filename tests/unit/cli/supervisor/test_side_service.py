@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.side_service import SideService, side_services
+from headrace.cli.supervisor.side_service import SideService, side_services
 from headrace.model.error import ConfigError
 
 

@@ -1,0 +1,1 @@
+"""What `headrace up` runs in processes of their own: several brokers, and services beside them."""
