@@ -99,6 +99,7 @@ class RestApp:
             elif message["type"] == "lifespan.shutdown":
                 if self._services is not None:
                     await self._services.consumers.stop()
+                    await self._services.producer.stop()
                     await asyncio.to_thread(_stop, self._services)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
@@ -272,7 +273,6 @@ def _has_body(headers: Mapping[str, str]) -> bool:
 
 
 def _stop(services: Services) -> None:
-    services.producer.stop()
     services.streams.stop()
     services.cluster.close()
     if services.schemas is not None:

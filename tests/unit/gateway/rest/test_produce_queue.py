@@ -8,7 +8,7 @@ from headrace.gateway.rest.produce.produce_queue import (
     RETRY_SECONDS,
     Delivery,
     ProduceQueue,
-    QueuedRecord,
+    QueuedRecords,
 )
 from headrace.gateway.rest.produce.record import Placed, Record
 from headrace.model.ids import TopicPartition
@@ -28,8 +28,8 @@ def made(identity: ProducerIdentity = ProducerIdentity(9, 0)) -> ProduceQueue:  
 
 def put(queue: ProduceQueue, *values: bytes) -> Delivery:
     delivery = Delivery(len(values))
-    rows = [QueuedRecord(Record(None, each), delivery, at) for at, each in enumerate(values)]
-    queue.add(WHERE, rows)
+    records = [Record(None, each) for each in values]
+    queue.add(WHERE, QueuedRecords.of(records, range(len(values)), delivery))
     return delivery
 
 

@@ -1,5 +1,6 @@
 """A record between a request and the log."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 _OVERHEAD_BYTES: Final = 32
@@ -27,6 +28,19 @@ class Record(NamedTuple):
         for name, value in self.headers:
             size += 4 * len(name) + len(value or b"") + _HEADER_BYTES
         return size
+
+
+def total_bytes(records: Sequence[Record]) -> int:
+    """Return the sum of `Record.size_bytes`, sooner."""
+    size = _OVERHEAD_BYTES * len(records)
+    for key, value, headers, _, _ in records:
+        if key is not None:
+            size += len(key)
+        if value is not None:
+            size += len(value)
+        for name, content in headers:
+            size += 4 * len(name) + len(content or b"") + _HEADER_BYTES
+    return size
 
 
 class Placed(NamedTuple):
