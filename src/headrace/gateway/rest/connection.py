@@ -27,7 +27,7 @@ EVENT_STREAM_SUFFIX = "/stream"
 
 
 class RestConnection(H11Protocol, EvictableConnection):
-    """What uvicorn makes for each client."""
+    """What serves all requests but those of a fast path."""
 
     most_connections = MOST_CONNECTIONS
 
@@ -78,7 +78,8 @@ class RestConnection(H11Protocol, EvictableConnection):
     def pause_writing(self) -> None:
         super().pause_writing()
         seconds = self._pace.wait(self.transport.get_write_buffer_size(), self.loop.time())
-        if self.scope["path"].endswith(EVENT_STREAM_SUFFIX):
+        # The fast path has no scope.
+        if self.scope is not None and self.scope["path"].endswith(EVENT_STREAM_SUFFIX):
             seconds = WRITE_SECONDS
         self._write_timer = self.loop.call_later(min(WRITE_SECONDS, seconds), self.abort)
 
@@ -89,9 +90,8 @@ class RestConnection(H11Protocol, EvictableConnection):
 
     @property
     def idle_since(self) -> float | None:
-        idle = not self.cycle or (
-            self.cycle.response_complete and not self.transport.get_write_buffer_size()
-        )
+        is_answered = not self.cycle or self.cycle.response_complete
+        idle = is_answered and not self.transport.get_write_buffer_size()
         return (self._idle_since or 0.0) if idle else None
 
     def abort(self) -> None:

@@ -46,9 +46,7 @@ class LeaderConnection:
         """
         assert self._answer is None, "a request is on its way"
         try:
-            pending, unsent = self.connection.try_begin(
-                api, body, highest=highest, wait_ms=wait_ms
-            )
+            pending, unsent = self.connection.try_begin(api, body, highest=highest, wait_ms=wait_ms)
         except BaseException:
             self.forget()
             raise
@@ -68,7 +66,7 @@ class LeaderConnection:
                 self._timer.cancel()
 
     def forget(self) -> None:
-        """Watch the socket no longer, before a thread uses it. The next request watches it again."""
+        """Watch the socket no longer, before a thread uses it. The next request does again."""
         if self._is_watched:
             self._is_watched = False
             self._loop.remove_reader(self._descriptor)

@@ -250,11 +250,15 @@ class ProduceQueue:
             return []
         sending.on_way = False
         finished = self._finish(found, sending, outcome, now)
-        if found.sending is None and not found.waiting:
-            self._active.pop(sending.partition, None)
-            if found.place is not None and found.place.identity == NO_IDENTITY:
-                del self._partitions[sending.partition]  # without a sequence nothing is to be kept
+        self._settle(sending.partition, found)
         return finished
+
+    def _settle(self, name: TopicPartition, found: _Partition) -> None:
+        """Look at a partition no longer if it has nothing to be sent. Its sequence is kept."""
+        if found.sending is None and not found.waiting:
+            self._active.pop(name, None)
+            if found.place is not None and found.place.identity == NO_IDENTITY:
+                del self._partitions[name]  # it has no sequence
 
     def _finish(
         self,

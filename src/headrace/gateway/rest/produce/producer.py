@@ -77,14 +77,19 @@ class Producer:
         Raises:
             BrokerError: there is no such topic.
         """
-        known = self._topics.get(topic)
-        if known is not None and known.until > time.monotonic():
+        known = self.known(topic)
+        if known is not None:
             return known
         task = self._asked.get(topic)
         if task is None:
             task = self._asked[topic] = self._loop.create_task(self._ask(topic))
             task.add_done_callback(lambda _: self._asked.pop(topic, None))
         return await asyncio.shield(task)
+
+    def known(self, topic: str) -> TopicLeaders | None:
+        """Return a topic's partitions if they were asked for some seconds ago at most."""
+        known = self._topics.get(topic)
+        return known if known is not None and known.until > time.monotonic() else None
 
     def put(
         self, topic: str, leaders: TopicLeaders, records: Sequence[Record]

@@ -89,9 +89,7 @@ class RecordWriter:
         self._identifying = asyncio.Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="rest-produce")
 
-    def put(
-        self, rows: Mapping[TopicPartition, QueuedRecords], leaders: Mapping[int, int]
-    ) -> None:
+    def put(self, rows: Mapping[TopicPartition, QueuedRecords], leaders: Mapping[int, int]) -> None:
         """Write records of one topic.
 
         Args:
