@@ -7,7 +7,7 @@ and `encode`, which read and write the same bytes.
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headrace.model.error import CorruptBatch, InvalidArgument
 from headrace.records.batch import TRANSACTIONAL_BIT, Batch, build_head
@@ -46,10 +46,18 @@ def build_batch(
         raise InvalidArgument("a batch needs at least one record")
     parts: list[bytes] = []
     for delta, (key, value) in enumerate(records):
-        offset, key_size, value_size = _varint(delta), _size(key), _size(value)
-        key, value = key or b"", value or b""
-        size = 3 + len(offset) + len(key_size) + len(key) + len(value_size) + len(value)
-        parts += (_varint(size), b"\0\0", offset, key_size, key, value_size, value, b"\0")
+        offset = _varint(delta)
+        if value is None:
+            value_size, value = _NULL, b""
+        else:
+            value_size = _varint(len(value))
+        size = 3 + len(offset) + len(value_size) + len(value)
+        if key is None:
+            parts += (_varint(size + 1), b"\0\0", offset, _NULL, value_size, value, b"\0")
+        else:
+            key_size = _varint(len(key))
+            size += len(key_size) + len(key)
+            parts += (_varint(size), b"\0\0", offset, key_size, key, value_size, value, b"\0")
     rows = b"".join(parts)
     head = build_head(
         rows,
@@ -65,10 +73,8 @@ def build_batch(
     return head + rows
 
 
-def _size(content: bytes | None) -> bytes:
-    """Return what goes before a key or a value: its size, -1 for null."""
-    return b"\x01" if content is None else _varint(len(content))
-
+_NULL: Final = b"\x01"
+"""The size -1 of a key or a value that is not there."""
 
 # The records of a batch are much alike, and so are their sizes and places.
 _varint = lru_cache(maxsize=4096)(write_varint)

@@ -42,6 +42,7 @@ class FastConnection(RestConnection):
         self._received: list[bytes] = []
         self._missing_bytes = 0
         self._body_timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._plain: PlainRecords | None = None
         self._held = b""
         self._has_fed = False
@@ -61,6 +62,8 @@ class FastConnection(RestConnection):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_gone = True
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         self._held = b""
         if self._plain is None:  # records that are queued count until they are written
             self._release()
@@ -156,10 +159,22 @@ class FastConnection(RestConnection):
         if self._transport.get_write_buffer_size():
             self._pace = ReadingPace()
             self.loop.call_later(WRITE_SECONDS, self._abort_unless_taken, self.cycle, self._taken)
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
         self._go_on()
+
+    def _close_if_idle(self) -> None:
+        """Close if no request has come for long. One timer sees many requests: it looks again."""
+        self._idle_timer = None
+        if self._has_fed:  # uvicorn has a timer, too
+            return
+        now = self.loop.time()
+        since = self.idle_since
+        left = (now if since is None else since) + self.timeout_keep_alive - now
+        if left > 0:
+            self._idle_timer = self.loop.call_later(left, self._close_if_idle)
+        else:
+            self.timeout_keep_alive_handler()
 
     def _abort_unless_taken(self, cycle: object, taken: int) -> None:
         """Abort if no request has come since, and the client has not read its response."""

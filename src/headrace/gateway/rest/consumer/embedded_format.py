@@ -89,13 +89,17 @@ def read_records(records: Any, form: str, most: int, *, has_escapes: bool = True
     Raises:
         RestError: they are none.
     """
-    rows = read_fields(records, most)
     if form != JSON or has_escapes:
-        return [_record(*each, form) for each in rows]
-    return [
-        _new(Record, (_quoted(key), _quoted(value), (), None, partition))
-        for key, value, partition in rows
-    ]
+        return [_record(*each, form) for each in read_fields(records, most)]
+    _check_list(records, most)
+    found: list[Record] = []
+    for each in records:
+        if type(each) is dict and len(each) == 1 and type(text := each.get("value")) is str:
+            found.append(_new(Record, (None, f'"{text}"'.encode(), (), None, None)))
+        else:
+            key, value, partition = _fields(each)
+            found.append(Record(_quoted(key), _quoted(value), partition=partition))
+    return found
 
 
 def _quoted(data: Any) -> bytes | None:
@@ -108,11 +112,15 @@ def read_fields(records: Any, most: int) -> list[tuple[Any, Any, int | None]]:
     Raises:
         RestError: they are none.
     """
+    _check_list(records, most)
+    return [_fields(each) for each in records]
+
+
+def _check_list(records: Any, most: int) -> None:
     if not isinstance(records, list) or not records:
         raise unprocessable("records has to be a list of records.")
     if len(records) > most:
         raise unprocessable(f"A request has at most {most} records.")
-    return [_fields(each) for each in records]
 
 
 def _fields(fields: Any) -> tuple[Any, Any, int | None]:

@@ -24,7 +24,7 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.retry import STALE_LEADER
 from headrace.client.write.batch_writer import WrittenBatch
 from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
-from headrace.gateway.rest.produce.record import Placed, Record, total_bytes
+from headrace.gateway.rest.produce.record import Placed, Record, measure
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import add_sequence
 from headrace.records.column import HEADERS, TIMESTAMP
@@ -82,19 +82,21 @@ class QueuedRecords(NamedTuple):
     Attributes:
         places: of each among the records of its put.
         size_bytes: of all of them, as `Record.size_bytes` has it.
+        is_plain: whether none has a header or a time of its own.
     """
 
     records: Sequence[Record]
     places: Sequence[int]
     delivery: Delivery
     size_bytes: int
+    is_plain: bool
 
     @classmethod
     def of(
         cls, records: Sequence[Record], places: Sequence[int], delivery: Delivery
     ) -> "QueuedRecords":
         """Return records with their size."""
-        return cls(records, places, delivery, total_bytes(records))
+        return cls(records, places, delivery, *measure(records))
 
     def divide(self, most_bytes: int) -> "tuple[QueuedRecords, QueuedRecords | None]":
         """Return as many of the first records as fit, at least one, and the rest, if any."""
@@ -107,12 +109,15 @@ class QueuedRecords(NamedTuple):
             count += 1
         if count == len(self.records):
             return self, None
-        return (
-            QueuedRecords(self.records[:count], self.places[:count], self.delivery, size),
-            QueuedRecords(
-                self.records[count:], self.places[count:], self.delivery, self.size_bytes - size
-            ),
+        first = self._replace(
+            records=self.records[:count], places=self.places[:count], size_bytes=size
         )
+        rest = self._replace(
+            records=self.records[count:],
+            places=self.places[count:],
+            size_bytes=self.size_bytes - size,
+        )
+        return first, rest
 
     def finish(self, outcomes: list[Placed | ClientError | None]) -> bool:
         """Note what became of each; return whether that completes their put."""
@@ -346,13 +351,17 @@ def _placed(sending: Sending, written: WrittenBatch) -> list[Delivery]:
     index = sending.partition.partition
     append_ms = written.log_append_time_ms
     for row in sending.rows:
-        outcomes: list[Placed | ClientError | None] = []
-        for at, record in enumerate(row.records, offset):
-            time_ms = append_ms
-            if time_ms < 0:
-                time_ms = sending.time_ms if record.timestamp_ms is None else record.timestamp_ms
-            outcomes.append(_new(Placed, (index, at, time_ms)))
-        offset += len(outcomes)
+        end = offset + len(row.places)
+        outcomes: list[Placed | ClientError | None]
+        if row.is_plain or append_ms >= 0:
+            time_ms = sending.time_ms if append_ms < 0 else append_ms
+            outcomes = [_new(Placed, (index, at, time_ms)) for at in range(offset, end)]
+        else:
+            outcomes = [
+                Placed(index, at, sending.time_ms if (own := each.timestamp_ms) is None else own)
+                for at, each in enumerate(row.records, offset)
+            ]
+        offset = end
         if row.finish(outcomes):
             finished.append(row.delivery)
     return finished
@@ -371,9 +380,7 @@ def _encode(sending: Sending) -> memoryview:
     records = [record for each in sending.rows for record in each.records]
     place = sending.place
     sequence = -1 if place.identity == NO_IDENTITY else place.sequence
-    has_headers = any(each.headers for each in records)
-    has_times = any(each.timestamp_ms is not None for each in records)
-    if not has_headers and not has_times:
+    if all(each.is_plain for each in sending.rows):
         # Rows that are Python objects become bytes sooner without columns in between.
         return memoryview(
             build_batch(
@@ -389,12 +396,12 @@ def _encode(sending: Sending) -> memoryview:
         "value": [each.value for each in records],
     }
     schema = _PLAIN
-    if has_headers:
+    if any(each.headers for each in records):
         schema = schema.append(pa.field("headers", HEADERS))
         columns["headers"] = [
             [{"key": name, "value": value} for name, value in each.headers] for each in records
         ]
-    if has_times:
+    if any(each.timestamp_ms is not None for each in records):
         schema = schema.append(pa.field("timestamp", TIMESTAMP))
         columns["timestamp"] = [
             sending.time_ms if each.timestamp_ms is None else each.timestamp_ms for each in records

@@ -30,17 +30,32 @@ class Record(NamedTuple):
         return size
 
 
-def total_bytes(records: Sequence[Record]) -> int:
-    """Return the sum of `Record.size_bytes`, sooner."""
+class Measure(NamedTuple):
+    """What several records take.
+
+    Attributes:
+        size_bytes: the sum of `Record.size_bytes`.
+        is_plain: whether none has a header or a time of its own.
+    """
+
+    size_bytes: int
+    is_plain: bool
+
+
+def measure(records: Sequence[Record]) -> Measure:
+    """Return what records take."""
     size = _OVERHEAD_BYTES * len(records)
-    for key, value, headers, _, _ in records:
+    is_plain = True
+    for key, value, headers, timestamp_ms, _ in records:
         if key is not None:
             size += len(key)
         if value is not None:
             size += len(value)
-        for name, content in headers:
-            size += 4 * len(name) + len(content or b"") + _HEADER_BYTES
-    return size
+        if headers or timestamp_ms is not None:
+            is_plain = False
+            for name, content in headers:
+                size += 4 * len(name) + len(content or b"") + _HEADER_BYTES
+    return Measure(size, is_plain)
 
 
 class Placed(NamedTuple):

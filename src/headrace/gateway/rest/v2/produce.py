@@ -110,8 +110,9 @@ def write_offsets(
             for record, each in zip(records, outcomes, strict=True)
         ]
     )
-    ids = write_json({"key_schema_id": key_id, "value_schema_id": value_id}).decode()
-    return f'{{"offsets":[{offsets}],{ids[1:]}'.encode()
+    key, value = (f"{each:d}" if each is not None else "null" for each in (key_id, value_id))
+    ids = f'"key_schema_id":{key},"value_schema_id":{value}'
+    return f'{{"offsets":[{offsets}],{ids}}}'.encode()
 
 
 def _failure(record: Record, error: ClientError) -> dict[str, Any]:
