@@ -125,7 +125,7 @@ def serve(test: Callable[[Proxy], Awaitable[None]], kind: type[RestConnection]) 
                 proxy.slow += 1
                 await served(*arguments)
 
-            app._http = counted  # type: ignore[method-assign]
+            app._http = counted  # type: ignore[assignment, method-assign]
             serving = asyncio.ensure_future(server.serve())
             async with asyncio.timeout(60):
                 while not server.started:
@@ -212,7 +212,7 @@ def test_plain_requests_are_answered_without_uvicorn_and_as_it_answers_them() ->
 
 
 def test_everything_else_is_answered_by_uvicorn() -> None:
-    connections = [[each] for each in DECLINED]
+    connections: list[list[tuple[bytes, ...]]] = [[each] for each in DECLINED]
     fast, slow = answers(FastConnection, *connections)
     expected, _ = answers(RestConnection, *connections)
 

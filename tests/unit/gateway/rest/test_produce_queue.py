@@ -127,3 +127,37 @@ def test_giving_up_everything_finishes_every_put() -> None:
     assert queue.fail_all(LOST) == [first, second]
     assert queue.finish(sending, WrittenBatch(0, -1), 0.0) == []
     assert queue.needs_identity
+
+
+def test_a_put_that_is_larger_than_a_batch_is_divided_and_answered_as_a_whole() -> None:
+    queue = made()
+    contents = [bytes([at]) * 400_000 for at in range(5)]
+    delivery = put(queue, *contents)
+    written: list[bytes] = []
+    finished: list[Delivery] = []
+    while taken := queue.take([WHERE], 0.0, 1000):
+        [sending] = taken
+        assert not finished
+        finished = queue.finish(sending, WrittenBatch(len(written), -1), 0.0)
+        written += values(sending.encoded())
+
+    assert written == contents
+    assert finished == [delivery]
+    assert delivery.outcomes == [Placed(0, at, 1000) for at in range(5)]
+    assert queue.busy() == []
+
+
+def test_records_with_times_and_headers_share_a_batch_with_plain_ones() -> None:
+    queue = made()
+    plain = put(queue, b"a")
+    delivery = Delivery(1)
+    record = Record(b"k", b"b", (("h", b"1"),), timestamp_ms=7)
+    queue.add(WHERE, QueuedRecords.of([record], [0], delivery))
+    [sending] = queue.take([WHERE], 0.0, 1000)
+
+    columns = decode(sending.encoded()).columns
+    assert columns.column("value").to_pylist() == [b"a", b"b"]
+    assert [len(each or ()) for each in columns.column("headers").to_pylist()] == [0, 1]
+    assert queue.finish(sending, WrittenBatch(3, -1), 0.0) == [plain, delivery]
+    assert plain.outcomes == [Placed(0, 3, 1000)]
+    assert delivery.outcomes == [Placed(0, 4, 7)]
