@@ -15,6 +15,7 @@ import asyncio
 from typing import Any, Final
 
 import h11
+import structlog
 
 from headrace.gateway.http.byte_budget import Share
 from headrace.gateway.http.evictable_connection import WRITE_SECONDS
@@ -27,6 +28,8 @@ from headrace.gateway.rest.fast_produce import (
     write_response,
 )
 from headrace.gateway.rest.produce.producer import Outcomes
+
+log = structlog.get_logger()
 
 _BODY_SECONDS: Final = 1.0
 
@@ -145,9 +148,15 @@ class FastConnection(RestConnection):
         if failed:  # the proxy stops, and has queued none of them
             self._decline()
             return
-        headers = self.server_state.default_headers
-        self._transport.write(write_response(headers, plain, close=self._is_last))
         self._release()
+        headers = self.server_state.default_headers
+        try:
+            response = write_response(headers, plain, close=self._is_last)
+        except Exception:  # a connection without its response would wait for ever
+            log.exception("rest_response_failed")
+            self.abort()
+            return
+        self._transport.write(response)
         self._complete()
 
     def _complete(self) -> None:

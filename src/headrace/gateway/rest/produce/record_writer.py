@@ -185,12 +185,11 @@ class RecordWriter:
         if leader == NO_NODE:
             raise BrokerError(ErrorCode.leader_not_available)
         batches = await self._encoded(taken)
+        if self._settings.tls is not None:
+            return await self._in_thread(partial(self._write_in_thread, leader, batches))
         connection = self._connections.get(leader)
         if connection is None or not connection.is_open:
             opened = await self._in_thread(partial(self._open, leader))
-            if opened.is_encrypted:
-                write = BatchWriter(self._pools[leader]).write_to
-                return await self._in_thread(partial(write, opened, batches))
             connection = self._connections[leader] = LeaderConnection(opened, self._loop)
         timeout_ms = self._settings.request_timeout_ms
         answer = await connection.call(
@@ -200,6 +199,12 @@ class RecordWriter:
             wait_ms=timeout_ms,
         )
         return written_batches(answer)
+
+    def _write_in_thread(
+        self, leader: int, batches: Mapping[TopicPartition, memoryview]
+    ) -> Outcomes:
+        connection = self._open(leader)
+        return BatchWriter(self._pool(leader)).write_to(connection, batches)
 
     async def _encoded(self, taken: Sequence[Sending]) -> dict[TopicPartition, memoryview]:
         def encode() -> dict[TopicPartition, memoryview]:
