@@ -153,6 +153,11 @@ class Sending:
     on_way: bool = True
     batch: memoryview | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether no record has a header or a time of its own."""
+        return all(each.is_plain for each in self.rows)
+
     def encoded(self) -> memoryview:
         """Return the batch's bytes, the same at each try. For one thread at a time."""
         if self.batch is None:
@@ -380,7 +385,7 @@ def _encode(sending: Sending) -> memoryview:
     records = [record for each in sending.rows for record in each.records]
     place = sending.place
     sequence = -1 if place.identity == NO_IDENTITY else place.sequence
-    if all(each.is_plain for each in sending.rows):
+    if sending.is_plain:
         # Rows that are Python objects become bytes sooner without columns in between.
         return memoryview(
             build_batch(

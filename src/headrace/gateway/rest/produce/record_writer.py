@@ -5,7 +5,8 @@ all. So a batch is as large as the load makes it, and a lone record waits for no
 
 Rule 1: for one event loop, which never waits for the network. It sends and receives itself: to hand
 records to a thread costs more than to write them. What may take long runs in threads: to connect,
-to ask who leads, to obtain a producer id, large batches, and everything with TLS.
+to ask who leads, to obtain a producer id, batches that are large or go through Arrow and numba,
+and everything with TLS.
 Rule 2: one task per leader uses the connections to it, in whatever thread.
 Rule 3: results are handed over together, once per request to a broker.
 """
@@ -52,7 +53,7 @@ _IDENTITY_TIMEOUT_MS: Final = 10_000
 _THREADS: Final = 16
 _QUICK_RECORDS: Final = 1_000
 _QUICK_BYTES: Final = 1 << 20
-"""What the event loop encodes itself, in about 1 ms."""
+"""What the event loop encodes itself, in about 1 ms; only without headers and times."""
 
 Outcomes = Mapping[TopicPartition, WrittenBatch | ClientError]
 T = TypeVar("T")
@@ -212,7 +213,8 @@ class RecordWriter:
 
         new = [each for each in taken if each.batch is None]
         if (
-            sum(each.count for each in new) <= _QUICK_RECORDS
+            all(each.is_plain for each in new)
+            and sum(each.count for each in new) <= _QUICK_RECORDS
             and sum(each.size_bytes for each in new) <= _QUICK_BYTES
         ):
             return encode()
