@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -355,6 +356,37 @@ def test_what_the_producer_refuses_is_an_error_of_uvicorns() -> None:
         [found] = await proxy.ask((PLAIN,))
         assert b'"error_code":5000' in found
         assert proxy.slow == 1
+
+    serve(test, FastConnection)
+
+
+def test_a_response_that_fails_ends_the_connection_and_repeats_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any, **__: Any) -> bytes:
+        raise ValueError("no response")
+
+    monkeypatch.setattr(fast_connection, "write_response", fail)
+
+    async def test(proxy: Proxy) -> None:
+        whole = proxy.app._bodies._left
+        proxy.producer.held = []
+        reader, writer = await proxy.connect()
+        writer.write(PLAIN)
+        await proxy.producer.until_held(1)
+        [connection] = proxy.server.server_state.connections
+        writer.write(PLAIN)
+        async with asyncio.timeout(60):
+            while not cast(FastConnection, connection)._held:
+                await asyncio.sleep(0.001)
+            proxy.producer.held[0].set_result(proxy.producer.outcomes(proxy.producer.puts[0]))
+            with suppress(ConnectionError):
+                assert await reader.read() == b""
+            while proxy.server.server_state.connections:
+                await asyncio.sleep(0.001)
+        assert (len(proxy.producer.puts), proxy.slow) == (1, 0)
+        assert proxy.app._bodies._left == whole
+        writer.close()
 
     serve(test, FastConnection)
 
