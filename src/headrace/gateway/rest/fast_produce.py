@@ -2,7 +2,8 @@
 
 Rule 1: it answers only what succeeds, and declines everything else before a record is queued: what
 is unusual, refused, large or wrong. The application then serves the same bytes, so there is one
-place that refuses, and a request that is declined has cost no more than time.
+place that refuses, and a request that is declined has cost no more than time. An error that no one
+expected, before a record is queued, is no exception: the application meets it again.
 Rule 2: who may do what is decided by the application's own function, for each request where there
 are users: the file of users may have changed.
 Rule 3: what it answers is what the application would have answered, byte for byte.
@@ -15,7 +16,6 @@ from typing import Final, NamedTuple
 from headrace.gateway.http.asgi import Scope
 from headrace.gateway.http.byte_budget import ByteBudget, Share
 from headrace.gateway.rest.consumer.embedded_format import BINARY, WITH_SCHEMA, format_of
-from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.exchange import LARGE_BYTES, RECORD_BYTES, Services
 from headrace.gateway.rest.plain_head import PlainHead, read_head
 from headrace.gateway.rest.produce.producer import Outcomes
@@ -96,7 +96,7 @@ class FastProduce:
             index = None
             if route.handle_async is produce_to_partition:
                 index = partition_index(request)
-        except RestError:
+        except Exception:  # noqa: BLE001, the application meets it again, and answers it
             return None
         if form in WITH_SCHEMA:
             return None
@@ -108,7 +108,7 @@ class FastProduce:
             return True
         try:
             self._find(_scope(plan.head), plan.head.headers)
-        except RestError:
+        except Exception:  # noqa: BLE001, the application meets it again, and answers it
             return False
         return True
 
@@ -124,7 +124,7 @@ class FastProduce:
             return None
         try:
             records = parse_records(body, plan.form, plan.partition)
-        except RestError:
+        except Exception:  # noqa: BLE001, the application meets it again, and answers it
             return None
         return PlainRecords(records, services.producer.put(plan.topic, leaders, records))
 

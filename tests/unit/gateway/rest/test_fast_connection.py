@@ -14,7 +14,7 @@ import uvicorn
 from headrace.client.address import Address
 from headrace.client.error import BrokerError, ClientError, ConnectionLost
 from headrace.client.settings import ClientSettings
-from headrace.gateway.rest import fast_connection
+from headrace.gateway.rest import fast_connection, fast_produce
 from headrace.gateway.rest.app import RestApp
 from headrace.gateway.rest.connection import RestConnection
 from headrace.gateway.rest.exchange import Services
@@ -387,6 +387,34 @@ def test_a_response_that_fails_ends_the_connection_and_repeats_nothing(
         assert (len(proxy.producer.puts), proxy.slow) == (1, 0)
         assert proxy.app._bodies._left == whole
         writer.close()
+
+    serve(test, FastConnection)
+
+
+def test_what_fails_before_a_record_is_queued_is_left_to_uvicorn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise RecursionError("too deep")
+
+    async def test(proxy: Proxy) -> None:
+        fast = proxy.app.fast_produce
+        found = fast._find
+        monkeypatch.setattr(fast_produce, "parse_records", fail)
+        [unparsed] = await proxy.ask((PLAIN,))
+        monkeypatch.undo()
+        fast._find = fail
+        [unplanned] = await proxy.ask((PLAIN,))
+        fast._find, fast._has_users = found, True
+        [taken] = await proxy.ask((PLAIN,))
+        assert proxy.slow == 2
+        plan = fast.plan(PLAIN)
+        assert plan is not None
+        fast._find = fail
+        assert not fast.admits(plan)
+        for each in (unparsed, unplanned, taken):
+            assert each.startswith(b"HTTP/1.1 200 OK")
+        assert len(proxy.producer.puts) == 3
 
     serve(test, FastConnection)
 
