@@ -163,6 +163,8 @@ FAST = [
     (request(b'{"records":[{"value":"aw=="}]}', kind="application/vnd.kafka.binary.v2+json"),),
     (request(b'{"records":[{"value":1}]}', "/topics/t/partitions/1"),),
     (BATCH[:70_000], BATCH[70_000:]),
+    (request(b'{"records": [{"key": "%s", "value": 1}]}' % (b"k" * 4094)),),
+    (request(b'{"records": [%s]}' % b",".join([b'{"key":"%s"}' % (b"k" * 126)] * 100)),),
 ]
 DECLINED = [
     (request(b"{"),),
@@ -183,6 +185,8 @@ DECLINED = [
     (request(b'1b\r\n{"records": [{"value": 1}]}\r\n0\r\n\r\n', "/topics/t", JSON,
              "Transfer-Encoding: chunked"),),
     (request(b'{"records": [%s]}' % b",".join([b'{"value":1}'] * 2000)),),
+    (request(b'{"records": [{"key": "%s", "value": 1}]}' % (b"k" * 4095)),),
+    (request(b'{"records": [%s]}' % b",".join([b'{"key":"%s"}' % (b"k" * 127)] * 32)),),
 ]  # fmt: skip
 
 

@@ -72,7 +72,7 @@ async def _produce(exchange: Exchange, index: int | None) -> Answer:
         records = await exchange.parse(
             len(body), body.count(b"{"), partial(parse_records, body, form, index)
         )
-    outcomes = await producer.put(topic, leaders, records)
+    outcomes = await (await exchange.put(topic, leaders, records))
     text = await exchange.parse(
         0, len(records), partial(write_offsets, records, outcomes, key_id, value_id)
     )
