@@ -28,9 +28,14 @@ LARGE = {TopicPartition("t", 0): memoryview(bytes(16 << 20))}
 
 
 class SlowBroker:
-    """Answers ApiVersions, and anything else when `may_read` and then `may_answer` are set."""
+    """Answers ApiVersions, and anything else when `may_read` and then `may_answer` are set.
+
+    Attributes:
+        is_hasty: whether it answers a request when it has read no more than its number.
+    """
 
     def __init__(self) -> None:
+        self.is_hasty = False
         self.may_read = threading.Event()
         self.may_answer = threading.Event()
         self.may_close = threading.Event()
@@ -51,8 +56,11 @@ class SlowBroker:
                     size = source.read(4)
                     if not size:
                         return
-                    frame = source.read(int.from_bytes(size, "big"))
-                    key, version, correlation_id = _HEADER.unpack_from(frame)
+                    frame = source.read(_HEADER.size)
+                    key, version, correlation_id = _HEADER.unpack(frame)
+                    is_hasty = self.is_hasty and key != ApiKey.API_VERSIONS
+                    if not is_hasty:
+                        source.read(int.from_bytes(size, "big") - len(frame))
                     if key == ApiKey.API_VERSIONS:
                         body = api_versions_body(tuple(APIS.values()))
                         answer = pack_response(key, version, correlation_id, body)
@@ -60,6 +68,8 @@ class SlowBroker:
                         self.may_answer.wait(60)
                         answer = _NOTHING.pack(11, correlation_id, 0, 1, 0, 0)
                     connection.sendall(answer)
+                    if is_hasty:
+                        break
                     self.may_read.wait(60)
                 self.may_close.wait(60)
 
@@ -128,6 +138,33 @@ def test_a_broker_that_does_not_answer_is_given_up(slow_broker: SlowBroker) -> N
         assert not leader.is_open
 
     run(slow_broker, 100, test)
+
+
+def test_an_answer_in_the_turn_of_the_deadline_is_taken(slow_broker: SlowBroker) -> None:
+    async def test(leader: LeaderConnection) -> None:
+        slow_broker.may_read.set()
+        slow_broker.may_answer.set()
+        asked = asyncio.ensure_future(call(leader, BATCHES))
+        async with asyncio.timeout(60):
+            while leader._answer is None or not leader._answer.done():
+                await asyncio.sleep(0)
+        leader._give_up()  # as its timer does
+        assert await asked is not None
+        assert leader.is_open
+
+    run(slow_broker, 60_000, test)
+
+
+def test_an_answer_to_half_a_request_ends_the_connection(slow_broker: SlowBroker) -> None:
+    async def test(leader: LeaderConnection) -> None:
+        slow_broker.is_hasty = True
+        slow_broker.may_read.set()
+        slow_broker.may_answer.set()
+        with pytest.raises(ConnectionLost, match="before it had all of it"):
+            await call(leader, LARGE)
+        assert not leader.is_open
+
+    run(slow_broker, 60_000, test)
 
 
 def test_a_connection_that_ends_while_it_idles_is_noticed(slow_broker: SlowBroker) -> None:

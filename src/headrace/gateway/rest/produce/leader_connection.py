@@ -5,7 +5,7 @@ Rule 2: TLS keeps bytes that no poll sees, so a connection with TLS is not for t
 Rule 3: the loop watches the socket from a request until `forget`, or until the connection is
 closed: the number of a closed socket may be another one's at once.
 Rule 4: a broker that takes nothing, or answers nothing, costs no time of the loop. After the time
-of a request it is given up, and so is the connection.
+of a request it is given up, and so is the connection. So is one that answers before it has all.
 """
 
 import asyncio
@@ -78,7 +78,8 @@ class LeaderConnection:
         self._timer = self._loop.call_at(self.connection.deadline(self._pending), self._give_up)
 
     def _give_up(self) -> None:
-        assert self._pending is not None
+        if self._pending is None:  # the answer came in this turn of the loop
+            return
         if self.connection.deadline(self._pending) > self._loop.time():  # some of it has come
             self._await_deadline()
             return
@@ -104,7 +105,12 @@ class LeaderConnection:
         except Exception as error:  # noqa: BLE001, its caller raises it
             self._fail(error)
             return
-        if answer is not None:
+        if answer is None:
+            return
+        if self._unsent:  # what is left of this request would be part of the next one
+            address = self.connection.address
+            self._fail(ConnectionLost(f"{address} answered a request before it had all of it"))
+        else:
             self._pending = None
             if self._answer is not None and not self._answer.done():
                 self._answer.set_result(answer)
@@ -113,5 +119,6 @@ class LeaderConnection:
         self.forget()
         self.connection.close()
         self._pending = None
+        self._unsent = memoryview(b"")
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
