@@ -37,6 +37,7 @@ class RestConnection(H11Protocol, EvictableConnection):
         self._write_timer: asyncio.TimerHandle | None = None
         self._pace = ReadingPace()
         self._idle_since: float | None = self.loop.time()
+        self._taken = 0  # requests of a fast path, which have no cycle
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -65,14 +66,19 @@ class RestConnection(H11Protocol, EvictableConnection):
 
     def on_response_complete(self) -> None:
         self._idle_since = self.loop.time()
-        self._pace = ReadingPace()
-        if self.transport.get_write_buffer_size():
-            self.loop.call_later(WRITE_SECONDS, self._abort_unless_read, self.cycle)
+        self._await_reading()
         super().on_response_complete()
 
-    def _abort_unless_read(self, cycle: object) -> None:
-        """Abort if this response is still the last one, and the client has not read it."""
-        if cycle is self.cycle and self.transport.get_write_buffer_size():
+    def _await_reading(self) -> None:
+        """Give the client time to read the response that is complete."""
+        self._pace = ReadingPace()
+        if self.transport.get_write_buffer_size():
+            self.loop.call_later(WRITE_SECONDS, self._abort_unless_read, self.cycle, self._taken)
+
+    def _abort_unless_read(self, cycle: object, taken: int) -> None:
+        """Abort if no request has come since, and the client has not read its response."""
+        is_last = cycle is self.cycle and taken == self._taken
+        if is_last and self.transport.get_write_buffer_size():
             self.abort()
 
     def pause_writing(self) -> None:

@@ -18,8 +18,6 @@ import h11
 import structlog
 
 from headrace.gateway.http.byte_budget import Share
-from headrace.gateway.http.evictable_connection import WRITE_SECONDS
-from headrace.gateway.http.reading_pace import ReadingPace
 from headrace.gateway.rest.connection import RestConnection
 from headrace.gateway.rest.fast_produce import (
     FastProduce,
@@ -51,7 +49,6 @@ class FastConnection(RestConnection):
         self._has_fed = False
         self._is_last = False
         self._is_gone = False
-        self._taken = 0
 
     def data_received(self, data: bytes) -> None:
         if self._plain is not None:
@@ -165,9 +162,7 @@ class FastConnection(RestConnection):
             self._transport.close()
             return
         self._idle_since = self.loop.time()
-        if self._transport.get_write_buffer_size():
-            self._pace = ReadingPace()
-            self.loop.call_later(WRITE_SECONDS, self._abort_unless_taken, self.cycle, self._taken)
+        self._await_reading()
         if self._idle_timer is None:
             self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
         self._go_on()
@@ -184,11 +179,6 @@ class FastConnection(RestConnection):
             self._idle_timer = self.loop.call_later(left, self._close_if_idle)
         else:
             self.timeout_keep_alive_handler()
-
-    def _abort_unless_taken(self, cycle: object, taken: int) -> None:
-        """Abort if no request has come since, and the client has not read its response."""
-        if taken == self._taken:
-            self._abort_unless_read(cycle)
 
     def _decline(self) -> None:
         """Let uvicorn serve what was received."""

@@ -5,6 +5,7 @@ import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -419,6 +420,50 @@ def test_what_fails_before_a_record_is_queued_is_left_to_uvicorn(
         for each in (unparsed, unplanned, taken):
             assert each.startswith(b"HTTP/1.1 200 OK")
         assert len(proxy.producer.puts) == 3
+
+    serve(test, FastConnection)
+
+
+class RecordingLoop:
+    """A loop that keeps the timers of responses that were not read."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.timers: list[Callable[[], object]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    def call_later(self, seconds: float, work: Callable[..., object], *arguments: Any) -> Any:
+        if work.__name__.startswith("_abort_unless"):
+            self.timers.append(partial(work, *arguments))
+        return self._loop.call_later(seconds, work, *arguments)
+
+
+def test_the_time_to_read_a_response_ends_with_the_next_request() -> None:
+    async def test(proxy: Proxy) -> None:
+        reader, writer = await proxy.connect()
+        writer.write(PLAIN)
+        await reader.readuntil(b"\r\n\r\n")
+        connection = cast(Any, next(iter(proxy.server.server_state.connections)))
+        loop = connection.loop = RecordingLoop(connection.loop)
+        aborted: list[None] = []
+        connection.abort = lambda: aborted.append(None)
+        connection.transport.get_write_buffer_size = lambda: 1  # as if nothing were read
+        for each in (PLAIN, DECLINED[0][0], PLAIN):
+            before = len(loop.timers)
+            writer.write(each)
+            async with asyncio.timeout(60):
+                while len(loop.timers) == before:
+                    await asyncio.sleep(0.001)
+        assert proxy.slow == 1
+        *stale, last = loop.timers
+        for work in stale:
+            work()
+        assert aborted == []
+        last()
+        assert aborted == [None]
+        writer.close()
 
     serve(test, FastConnection)
 
