@@ -37,8 +37,9 @@ from headrace.wire.upgrade import upgrade
 
 _SHORTEST_WAIT_SECONDS: Final = 1.0
 _SLOWEST_BYTES_PER_SECOND: Final = 65_536
-_COPIED_BYTES: Final = 128 << 10
 """A large response may take longer than request.timeout.ms if it arrives at least this fast."""
+_COPIED_BYTES: Final = 128 << 10
+MOST_SENT_BYTES: Final = 256 << 10
 
 Body: TypeAlias = Mapping[str, Any] | ProduceRequest | FetchRequest
 
@@ -149,22 +150,22 @@ class BrokerConnection:
     def try_begin(
         self, api: ApiKey, body: Body, *, highest: int | None = None, wait_ms: int = 0
     ) -> tuple[PendingRequest, memoryview]:
-        """Send as much of a request as the socket takes at once; return the rest as well, which
+        """Send the beginning of a request, as `try_send` does; return the rest as well, which
         `try_send` takes. The response can be waited for with `try_finish`."""
         pending, parts = self._prepare(api, self.version(api, highest=highest), body, wait_ms)
         self._pending.append(pending)
         return pending, self.try_send(memoryview(b"".join(parts)))
 
     def try_send(self, data: memoryview) -> memoryview:
-        """Send what the socket takes at once of a request that has begun; return the rest.
+        """Send what the socket takes at once of a request that has begun, and at most
+        `MOST_SENT_BYTES`: to copy more would take too long. Return the rest.
 
         Raises:
             ConnectionLost: the connection is closed.
         """
         try:
             self._socket.settimeout(0)
-            while data:
-                data = data[self._socket.send(data) :]
+            data = data[self._socket.send(data[:MOST_SENT_BYTES]) :]
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             pass
         except BaseException as error:

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.client.address import Address
 from headrace.client.error import ConnectionLost
-from headrace.client.network.connection import BrokerConnection
+from headrace.client.network.connection import MOST_SENT_BYTES, BrokerConnection
 from headrace.client.settings import ClientSettings
 from headrace.client.write.batch_writer import produce_request
 from headrace.gateway.rest.produce.leader_connection import LeaderConnection
@@ -126,6 +126,19 @@ def test_a_broker_that_takes_nothing_holds_up_no_one(slow_broker: SlowBroker) ->
         async with asyncio.timeout(60):
             assert await asked is not None
         assert len(leader._unsent) == 0
+
+    run(slow_broker, 60_000, test)
+
+
+def test_a_large_request_is_sent_in_pieces(slow_broker: SlowBroker) -> None:
+    async def test(leader: LeaderConnection) -> None:
+        slow_broker.may_read.set()
+        slow_broker.may_answer.set()
+        asked = asyncio.ensure_future(call(leader, LARGE))
+        await asyncio.sleep(0)
+        assert len(leader._unsent) > (16 << 20) - MOST_SENT_BYTES  # the rest when the loop turns
+        async with asyncio.timeout(60):
+            assert await asked is not None
 
     run(slow_broker, 60_000, test)
 

@@ -161,3 +161,34 @@ def test_records_with_times_and_headers_share_a_batch_with_plain_ones() -> None:
     assert queue.finish(sending, WrittenBatch(3, -1), 0.0) == [plain, delivery]
     assert plain.outcomes == [Placed(0, 3, 1000)]
     assert delivery.outcomes == [Placed(0, 4, 7)]
+
+
+def test_a_round_is_bounded_with_its_retries_and_every_partition_has_its_turn() -> None:
+    queue = made()
+    where = [TopicPartition("t", index) for index in range(5)]
+    for _ in range(4):
+        for name in where:
+            rows = QueuedRecords.of([Record(None, bytes(800_000))], [0], Delivery(1))
+            queue.add(name, rows)
+    turns: dict[TopicPartition, int] = dict.fromkeys(where, 0)
+    for round_number in range(10):
+        taken = queue.take(queue.busy(), float(round_number), 0, most_bytes=2 << 20)
+        assert len(taken) == 2
+        assert sum(each.size_bytes for each in taken) <= 2 << 20
+        for each in taken:
+            turns[each.partition] += 1
+            outcome = LOST if round_number < 5 else WrittenBatch(0, -1)
+            queue.finish(each, outcome, float(round_number))
+    assert set(turns.values()) == {4}
+
+
+def test_a_record_larger_than_a_round_has_one_of_its_own() -> None:
+    queue = made()
+    other = TopicPartition("t", 1)
+    put(queue, b"small")
+    queue.add(other, QueuedRecords.of([Record(None, bytes(3 << 20))], [0], Delivery(1)))
+    for expected in (WHERE, other):
+        [taken] = queue.take(queue.busy(), 0.0, 0, most_bytes=2 << 20)
+        assert taken.partition == expected
+        queue.finish(taken, WrittenBatch(0, -1), 0.0)
+    assert queue.busy() == []

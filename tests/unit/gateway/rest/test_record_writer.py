@@ -1,4 +1,4 @@
-"""Which batches the event loop encodes itself."""
+"""What the event loop encodes itself, and how much it sends at once."""
 
 import asyncio
 import threading
@@ -56,3 +56,20 @@ def test_the_loop_encodes_only_what_is_small_and_plain(
 
     asyncio.run(scenario())
     assert {each is threading.main_thread() for each in threads} == {in_loop}
+
+
+def test_the_loop_sends_at_most_2_mib_in_one_request() -> None:
+    async def scenario() -> None:
+        writer = RecordWriter(ClientSettings.of({}), lambda _: None, asyncio.get_running_loop())
+        writer._queue.identify(ProducerIdentity(9, 0))
+        for index in range(8):
+            name = TopicPartition("t", index)
+            writer._leaders[name] = 1
+            rows = QueuedRecords.of([Record(None, bytes(800_000))], [0], Delivery(1))
+            writer._queue.add(name, rows)
+        taken = await writer._next(1)
+        assert taken
+        assert sum(each.size_bytes for each in taken) <= 2 << 20
+        await writer.stop()
+
+    asyncio.run(scenario())

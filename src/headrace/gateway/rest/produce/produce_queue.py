@@ -37,7 +37,7 @@ PAUSE_SECONDS: Final = 0.1
 BATCH_BYTES: Final = 900_000
 """Below Kafka's default of max.message.bytes. A larger record has a batch of its own."""
 
-_ROUND_BYTES: Final = 16 << 20
+ROUND_BYTES: Final = 16 << 20
 _LARGEST_BATCH: Final = 64 << 20
 _TOO_LARGE: Final = frozenset({ErrorCode.message_too_large, ErrorCode.record_list_too_large})
 _MAY_PASS: Final = STALE_LEADER | {
@@ -225,9 +225,18 @@ class ProduceQueue:
         return max(0.0, min(pauses)) if pauses else None
 
     def take(
-        self, partitions: Collection[TopicPartition], now: float, now_ms: int
+        self,
+        partitions: Collection[TopicPartition],
+        now: float,
+        now_ms: int,
+        most_bytes: int = ROUND_BYTES,
     ) -> list[Sending]:
-        """Return at most one batch of each of these partitions."""
+        """Return at most one batch of each of these partitions.
+
+        Args:
+            most_bytes: of all batches, unless there is only one. `busy` names those that had to
+                wait before those that had their turn.
+        """
         taken: list[Sending] = []
         total = 0
         for name in partitions:
@@ -236,11 +245,17 @@ class ProduceQueue:
                 continue
             sending = found.sending
             if sending is not None:
-                if not sending.on_way and sending.not_before <= now:
+                fits = not taken or total + sending.size_bytes <= most_bytes
+                if not sending.on_way and sending.not_before <= now and fits:
                     sending.on_way = True
+                    total += sending.size_bytes
                     taken.append(sending)
+                    self._active[name] = self._active.pop(name)
                 continue
-            if not found.waiting or self._identity is None or total >= _ROUND_BYTES:
+            if not found.waiting or self._identity is None:
+                continue
+            following = max(BATCH_BYTES, found.waiting[0].records[0].size_bytes)
+            if taken and total + following > most_bytes:
                 continue
             rows, size = _take_rows(found)
             total += size
@@ -249,6 +264,7 @@ class ProduceQueue:
             found.sending = Sending(name, rows, count, size, place, now_ms, now + RETRY_SECONDS)
             found.place = _Place(place.identity, add_sequence(place.sequence, count))
             taken.append(found.sending)
+            self._active[name] = self._active.pop(name)
         return taken
 
     def finish(

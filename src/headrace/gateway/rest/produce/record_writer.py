@@ -37,6 +37,7 @@ from headrace.client.write.batch_writer import (
 from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
 from headrace.gateway.rest.produce.leader_connection import LeaderConnection
 from headrace.gateway.rest.produce.produce_queue import (
+    ROUND_BYTES,
     Delivery,
     ProduceQueue,
     QueuedRecords,
@@ -54,6 +55,8 @@ _THREADS: Final = 16
 _QUICK_RECORDS: Final = 1_000
 _QUICK_BYTES: Final = 1 << 20
 """What the event loop encodes itself, in about 1 ms; only without headers and times."""
+_LOOP_ROUND_BYTES: Final = 2 << 20
+"""What the event loop sends in one request: it copies them."""
 
 Outcomes = Mapping[TopicPartition, WrittenBatch | ClientError]
 T = TypeVar("T")
@@ -152,7 +155,8 @@ class RecordWriter:
         if not mine:
             return None
         now = time.monotonic()
-        taken = self._queue.take(mine, now, time.time_ns() // 1_000_000)
+        most_bytes = _LOOP_ROUND_BYTES if self._settings.tls is None else ROUND_BYTES
+        taken = self._queue.take(mine, now, time.time_ns() // 1_000_000, most_bytes)
         if not taken:
             self._changed.clear()
             try:
