@@ -11,12 +11,7 @@ from headrace.gateway.http.byte_budget import ByteBudget, Share
 from headrace.gateway.rest.cluster_calls import ClusterCalls
 from headrace.gateway.rest.consumer.instances import ConsumerInstances
 from headrace.gateway.rest.error import Disconnected
-from headrace.gateway.rest.produce.key_work import (
-    QUICK_KEY_BYTES,
-    QUICK_KEYS,
-    choose_partitions,
-    long_key_bytes,
-)
+from headrace.gateway.rest.produce.key_work import choose_partitions, has_quick_keys
 from headrace.gateway.rest.produce.producer import Outcomes, Producer, TopicLeaders
 from headrace.gateway.rest.produce.record import Record
 from headrace.gateway.rest.request import Answer, Request
@@ -88,7 +83,7 @@ class Exchange:
     ) -> "asyncio.Future[Outcomes]":
         """Queue records, and return what will have their outcomes. A thread hashes many keys
         and long ones."""
-        if len(records) > QUICK_KEYS or long_key_bytes(records) > QUICK_KEY_BYTES:
+        if not has_quick_keys(records):
             records = await asyncio.get_running_loop().run_in_executor(
                 self.services.parsers, choose_partitions, records, leaders.total
             )

@@ -18,7 +18,7 @@ from headrace.gateway.http.byte_budget import ByteBudget, Share
 from headrace.gateway.rest.consumer.embedded_format import BINARY, WITH_SCHEMA, format_of
 from headrace.gateway.rest.exchange import LARGE_BYTES, RECORD_BYTES, Services
 from headrace.gateway.rest.plain_head import PlainHead, read_head
-from headrace.gateway.rest.produce.key_work import QUICK_KEY_BYTES, long_key_bytes
+from headrace.gateway.rest.produce.key_work import has_quick_keys
 from headrace.gateway.rest.produce.producer import Outcomes
 from headrace.gateway.rest.produce.record import Record
 from headrace.gateway.rest.request import V2_TYPE, Request
@@ -127,7 +127,7 @@ class FastProduce:
             records = parse_records(body, plan.form, plan.partition)
         except Exception:  # noqa: BLE001, the application meets it again, and answers it
             return None
-        if long_key_bytes(records) > QUICK_KEY_BYTES:
+        if not has_quick_keys(records):
             return None
         return PlainRecords(records, services.producer.put(plan.topic, leaders, records))
 

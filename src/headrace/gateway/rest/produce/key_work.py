@@ -10,20 +10,21 @@ from typing import Final
 from headrace.client.write.partitioner import KEPT_KEY_BYTES, partition_of
 from headrace.gateway.rest.produce.record import Record
 
-QUICK_KEY_BYTES: Final = 4 << 10
 QUICK_KEYS: Final = 400
 
+_QUICK_BYTES: Final = 4 << 10
 
-def long_key_bytes(records: Sequence[Record]) -> int:
-    """Return how many bytes of long keys are to be hashed. Hashes of short keys are kept.
 
-    >>> long_key_bytes([Record(b"short", b"v"), Record(bytes(5000), b"v")])
-    5000
+def has_quick_keys(records: Sequence[Record]) -> bool:
+    """Return whether the keys that choose partitions are few, and few of their bytes in long ones.
+    The hashes of short keys are kept.
+
+    >>> has_quick_keys([Record(b"short", b"v")]), has_quick_keys([Record(bytes(5000), b"v")])
+    (True, False)
     """
-    return sum(
-        len(each.key)
-        for each in records
-        if each.key is not None and len(each.key) > KEPT_KEY_BYTES and each.partition is None
+    sizes = [len(each.key) for each in records if each.key is not None and each.partition is None]
+    return len(sizes) <= QUICK_KEYS and (
+        sum(each for each in sizes if each > KEPT_KEY_BYTES) <= _QUICK_BYTES
     )
 
 
