@@ -37,8 +37,9 @@ from headrace.wire.upgrade import upgrade
 
 _SHORTEST_WAIT_SECONDS: Final = 1.0
 _SLOWEST_BYTES_PER_SECOND: Final = 65_536
-_COPIED_BYTES: Final = 128 << 10
 """A large response may take longer than request.timeout.ms if it arrives at least this fast."""
+_COPIED_BYTES: Final = 128 << 10
+MOST_SENT_BYTES: Final = 256 << 10
 
 Body: TypeAlias = Mapping[str, Any] | ProduceRequest | FetchRequest
 
@@ -146,6 +147,32 @@ class BrokerConnection:
         """
         return self._send(api, self.version(api, lowest=lowest, highest=highest), body, wait_ms)
 
+    def try_begin(
+        self, api: ApiKey, body: Body, *, highest: int | None = None, wait_ms: int = 0
+    ) -> tuple[PendingRequest, memoryview]:
+        """Send the beginning of a request, as `try_send` does; return the rest as well, which
+        `try_send` takes. The response can be waited for with `try_finish`."""
+        pending, parts = self._prepare(api, self.version(api, highest=highest), body, wait_ms)
+        self._pending.append(pending)
+        return pending, self.try_send(memoryview(b"".join(parts)))
+
+    def try_send(self, data: memoryview) -> memoryview:
+        """Send what the socket takes at once of a request that has begun, and at most
+        `MOST_SENT_BYTES`: to copy more would take too long. Return the rest.
+
+        Raises:
+            ConnectionLost: the connection is closed.
+        """
+        try:
+            self._socket.settimeout(0)
+            data = data[self._socket.send(data[:MOST_SENT_BYTES]) :]
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        except BaseException as error:
+            self._broken(error)
+            raise
+        return data
+
     def send_only(self, api: ApiKey, body: Body, *, highest: int | None = None) -> None:
         """Send a request that the broker does not answer: Produce with acks=0."""
         self._send(api, self.version(api, highest=highest), body, 0)
@@ -163,6 +190,11 @@ class BrokerConnection:
     def fileno(self) -> int:
         """Return the descriptor to poll, or -1 once the connection is closed."""
         return self._socket.fileno()
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether TLS is between the socket and its reader: `poll` does not see all that it has."""
+        return isinstance(self._socket, ssl.SSLSocket)
 
     @property
     def holds_bytes(self) -> bool:
@@ -238,13 +270,19 @@ class BrokerConnection:
             for each in getattr(answer, "finalized_features", ())
         }
 
-    def _send(self, api: ApiKey, version: int, body: Body, wait_ms: int) -> PendingRequest:
+    def _prepare(
+        self, api: ApiKey, version: int, body: Body, wait_ms: int
+    ) -> tuple[PendingRequest, list[bytes | memoryview]]:
+        """Return a request's bytes, and what its response will be known by."""
         self._correlation_id = self._correlation_id % 0x7FFF_FFFF + 1
         parts = _pack(api, version, self._correlation_id, self.settings.client_id, body)
-        timeout = (self.settings.request_timeout_ms + wait_ms) / 1000
-        pending = PendingRequest(api, version, self._correlation_id, time.monotonic() + timeout)
+        deadline = time.monotonic() + (self.settings.request_timeout_ms + wait_ms) / 1000
+        return PendingRequest(api, version, self._correlation_id, deadline), parts
+
+    def _send(self, api: ApiKey, version: int, body: Body, wait_ms: int) -> PendingRequest:
+        pending, parts = self._prepare(api, version, body, wait_ms)
         try:
-            self._socket.settimeout(timeout)
+            self._socket.settimeout((self.settings.request_timeout_ms + wait_ms) / 1000)
             for part in _joined(parts):
                 self._socket.sendall(part)
         except BaseException as error:

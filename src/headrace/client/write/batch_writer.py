@@ -18,6 +18,9 @@ from headrace.wire.produce_response import ProduceResponse
 
 ALL_IN_SYNC = -1
 _FIRST_TOPIC_ID = 13
+LAST_BY_NAME: Final = _FIRST_TOPIC_ID - 1
+"""The last version of Produce whose requests name their topics."""
+
 _BY_NAME: Final[Mapping[str, UUID]] = MappingProxyType({})
 
 
@@ -66,33 +69,48 @@ class BatchWriter:
             ConnectionLost: whether the batches were appended is unknown.
         """
         by_id = bool(topic_ids) and connection.version(ApiKey.PRODUCE) >= _FIRST_TOPIC_ID
-        topics = [
-            ProduceTopic(
-                None if by_id else name,
-                topic_ids[name] if by_id else None,
-                [
-                    ProducePartition(index, batches[TopicPartition(name, index)])
-                    for index in indexes
-                ],
-            )
-            for name, indexes in by_topic(batches).items()
-        ]
         timeout_ms = self._pool.settings.request_timeout_ms
-        request = ProduceRequest(None, ALL_IN_SYNC, timeout_ms, topics)
         answer: ProduceResponse = connection.call(
             ApiKey.PRODUCE,
-            request,
-            highest=None if by_id else _FIRST_TOPIC_ID - 1,
+            produce_request(batches, timeout_ms, topic_ids if by_id else _BY_NAME),
+            highest=None if by_id else LAST_BY_NAME,
             wait_ms=timeout_ms,
         )
-        names: dict[UUID | None, str] = {each: name for name, each in topic_ids.items()}
-        outcomes: dict[TopicPartition, WrittenBatch | BrokerError] = {}
-        for topic in answer.topics:
-            name = names[topic.topic_id] if by_id else topic.name or ""
-            for each in topic.partitions:
-                error = error_of(error_code(each.error_code), each.error_message)
-                partition = TopicPartition(name, each.partition)
-                outcomes[partition] = error or WrittenBatch(
-                    each.base_offset, each.log_append_time_ms
-                )
-        return outcomes
+        return written_batches(answer, topic_ids if by_id else _BY_NAME)
+
+
+def produce_request(
+    batches: Mapping[TopicPartition, memoryview],
+    timeout_ms: int,
+    topic_ids: Mapping[str, UUID] = _BY_NAME,
+) -> ProduceRequest:
+    """Return the request that writes one batch to each partition.
+
+    Args:
+        topic_ids: of all topics, for versions after `LAST_BY_NAME`; none for the others.
+    """
+    topics = [
+        ProduceTopic(
+            None if topic_ids else name,
+            topic_ids[name] if topic_ids else None,
+            [ProducePartition(index, batches[TopicPartition(name, index)]) for index in indexes],
+        )
+        for name, indexes in by_topic(batches).items()
+    ]
+    return ProduceRequest(None, ALL_IN_SYNC, timeout_ms, topics)
+
+
+def written_batches(
+    answer: ProduceResponse, topic_ids: Mapping[str, UUID] = _BY_NAME
+) -> dict[TopicPartition, WrittenBatch | BrokerError]:
+    """Return where each batch of a `produce_request` was appended, or its error."""
+    names: dict[UUID | None, str] = {each: name for name, each in topic_ids.items()}
+    outcomes: dict[TopicPartition, WrittenBatch | BrokerError] = {}
+    for topic in answer.topics:
+        name = names[topic.topic_id] if topic_ids else topic.name or ""
+        for each in topic.partitions:
+            error = error_of(error_code(each.error_code), each.error_message)
+            outcomes[TopicPartition(name, each.partition)] = error or WrittenBatch(
+                each.base_offset, each.log_append_time_ms
+            )
+    return outcomes

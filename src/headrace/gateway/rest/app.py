@@ -34,6 +34,7 @@ from headrace.gateway.rest.error import (
     cluster_error,
 )
 from headrace.gateway.rest.exchange import Exchange, Services
+from headrace.gateway.rest.fast_produce import FastProduce
 from headrace.gateway.rest.json_document import write_json
 from headrace.gateway.rest.produce.producer import Producer
 from headrace.gateway.rest.request import JSON_TYPE, V2_TYPE, Answer, Call, Request, parse_query
@@ -70,7 +71,11 @@ _TYPES_OF_PAGES: Final = (
 
 
 class RestApp:
-    """One proxy as an ASGI application."""
+    """One proxy as an ASGI application.
+
+    Attributes:
+        fast_produce: serves plain produce requests that never become ASGI's.
+    """
 
     def __init__(self, settings: RestSettings, base_url: str) -> None:
         self._settings = settings
@@ -81,6 +86,12 @@ class RestApp:
         self._bodies = ByteBudget(_BODIES_BYTES, reserve=MOST_BODY_BYTES)
         self._responses = ByteBudget(_RESPONSES_BYTES)
         self._services: Services | None = None
+        self.fast_produce = FastProduce(
+            self._find,
+            lambda: self._services,
+            self._bodies,
+            has_users=self._users is not None,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -99,6 +110,7 @@ class RestApp:
             elif message["type"] == "lifespan.shutdown":
                 if self._services is not None:
                     await self._services.consumers.stop()
+                    await self._services.producer.stop()
                     await asyncio.to_thread(_stop, self._services)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
@@ -272,7 +284,6 @@ def _has_body(headers: Mapping[str, str]) -> bool:
 
 
 def _stop(services: Services) -> None:
-    services.producer.stop()
     services.streams.stop()
     services.cluster.close()
     if services.schemas is not None:

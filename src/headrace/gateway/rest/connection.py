@@ -27,7 +27,7 @@ EVENT_STREAM_SUFFIX = "/stream"
 
 
 class RestConnection(H11Protocol, EvictableConnection):
-    """What uvicorn makes for each client."""
+    """What serves all requests but those of a fast path."""
 
     most_connections = MOST_CONNECTIONS
 
@@ -37,6 +37,7 @@ class RestConnection(H11Protocol, EvictableConnection):
         self._write_timer: asyncio.TimerHandle | None = None
         self._pace = ReadingPace()
         self._idle_since: float | None = self.loop.time()
+        self._taken = 0  # requests of a fast path, which have no cycle
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -65,20 +66,26 @@ class RestConnection(H11Protocol, EvictableConnection):
 
     def on_response_complete(self) -> None:
         self._idle_since = self.loop.time()
-        self._pace = ReadingPace()
-        if self.transport.get_write_buffer_size():
-            self.loop.call_later(WRITE_SECONDS, self._abort_unless_read, self.cycle)
+        self._await_reading()
         super().on_response_complete()
 
-    def _abort_unless_read(self, cycle: object) -> None:
-        """Abort if this response is still the last one, and the client has not read it."""
-        if cycle is self.cycle and self.transport.get_write_buffer_size():
+    def _await_reading(self) -> None:
+        """Give the client time to read the response that is complete."""
+        self._pace = ReadingPace()
+        if self.transport.get_write_buffer_size():
+            self.loop.call_later(WRITE_SECONDS, self._abort_unless_read, self.cycle, self._taken)
+
+    def _abort_unless_read(self, cycle: object, taken: int) -> None:
+        """Abort if no request has come since, and the client has not read its response."""
+        is_last = cycle is self.cycle and taken == self._taken
+        if is_last and self.transport.get_write_buffer_size():
             self.abort()
 
     def pause_writing(self) -> None:
         super().pause_writing()
         seconds = self._pace.wait(self.transport.get_write_buffer_size(), self.loop.time())
-        if self.scope["path"].endswith(EVENT_STREAM_SUFFIX):
+        # The fast path has no scope.
+        if self.scope is not None and self.scope["path"].endswith(EVENT_STREAM_SUFFIX):
             seconds = WRITE_SECONDS
         self._write_timer = self.loop.call_later(min(WRITE_SECONDS, seconds), self.abort)
 
@@ -89,9 +96,8 @@ class RestConnection(H11Protocol, EvictableConnection):
 
     @property
     def idle_since(self) -> float | None:
-        idle = not self.cycle or (
-            self.cycle.response_complete and not self.transport.get_write_buffer_size()
-        )
+        is_answered = not self.cycle or self.cycle.response_complete
+        idle = is_answered and not self.transport.get_write_buffer_size()
         return (self._idle_since or 0.0) if idle else None
 
     def abort(self) -> None:

@@ -1,7 +1,7 @@
 """One request and its connection, for handlers that answer without a thread of their own."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -11,7 +11,9 @@ from headrace.gateway.http.byte_budget import ByteBudget, Share
 from headrace.gateway.rest.cluster_calls import ClusterCalls
 from headrace.gateway.rest.consumer.instances import ConsumerInstances
 from headrace.gateway.rest.error import Disconnected
-from headrace.gateway.rest.produce.producer import Producer
+from headrace.gateway.rest.produce.key_work import choose_partitions, has_quick_keys
+from headrace.gateway.rest.produce.producer import Outcomes, Producer, TopicLeaders
+from headrace.gateway.rest.produce.record import Record
 from headrace.gateway.rest.request import Answer, Request
 from headrace.gateway.rest.request_body import read_body
 from headrace.gateway.rest.schema.registry_serde import RegistrySerde
@@ -75,6 +77,17 @@ class Exchange:
         if size + count * RECORD_BYTES <= LARGE_BYTES:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self.services.parsers, work)
+
+    async def put(
+        self, topic: str, leaders: TopicLeaders, records: Sequence[Record]
+    ) -> "asyncio.Future[Outcomes]":
+        """Queue records, and return what will have their outcomes. A thread hashes many keys
+        and long ones."""
+        if not has_quick_keys(records):
+            records = await asyncio.get_running_loop().run_in_executor(
+                self.services.parsers, choose_partitions, records, leaders.total
+            )
+        return self.services.producer.put(topic, leaders, records)
 
     async def has_room(self, size: int) -> bool:
         """Take bytes of the budget of responses; return False if there are none left."""

@@ -23,7 +23,7 @@ def read_json(body: bytes) -> Any:
     """
     try:
         value = _DECODER.decode(body.decode())
-        if _SURROGATE.search(body):
+        if b"\\" in body and _SURROGATE.search(body):
             write_json(value)
     except RecursionError:
         raise bad_request("The document is nested too deeply.") from None

@@ -14,7 +14,7 @@ import uvicorn
 from headrace.client.network.pool import ConnectionPool
 from headrace.gateway.http.evictable_connection import IDLE_SECONDS, MOST_CONNECTIONS
 from headrace.gateway.rest.app import RestApp
-from headrace.gateway.rest.connection import RestConnection
+from headrace.gateway.rest.fast_connection import FastConnection
 from headrace.gateway.rest.settings import RestSettings
 from headrace.gateway.rest.websocket import (
     MOST_MESSAGE_BYTES,
@@ -63,7 +63,7 @@ class RestServer:
             log_level="warning",
             access_log=False,
             loop="asyncio",
-            http=RestConnection,
+            http=FastConnection,
             ws=RestWebSocket,
             ws_max_size=MOST_MESSAGE_BYTES,
             ws_ping_interval=PING_SECONDS,

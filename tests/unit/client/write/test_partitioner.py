@@ -2,7 +2,8 @@
 
 import pytest
 
-from headrace.client.write.partitioner import murmur2, partition_of
+from headrace.client.write import partitioner
+from headrace.client.write.partitioner import KEPT_KEY_BYTES, murmur2, partition_of
 
 
 @pytest.mark.parametrize(
@@ -22,3 +23,11 @@ def test_murmur2_gives_the_numbers_of_kafkas_own_tests(key: bytes, expected: int
 
 def test_every_key_has_a_partition() -> None:
     assert {partition_of(b"%d" % number, 7) for number in range(200)} == set(range(7))
+
+
+def test_short_keys_are_kept_and_long_ones_are_not() -> None:
+    partitioner._kept.cache_clear()
+    for size in (KEPT_KEY_BYTES, KEPT_KEY_BYTES + 1, 1 << 20):
+        key = bytes(size)
+        assert partition_of(key, 7) == (murmur2(key) & 0x7FFFFFFF) % 7
+    assert partitioner._kept.cache_info().currsize == 1

@@ -13,7 +13,7 @@ from headrace.gateway.rest.consumer.embedded_format import (
     write_data,
 )
 from headrace.gateway.rest.error import RestError
-from headrace.gateway.rest.json_document import read_json
+from headrace.gateway.rest.json_document import read_json, write_json
 from headrace.gateway.rest.produce.record import Record
 
 
@@ -83,3 +83,20 @@ def test_json_data_is_valid_or_refused(data: bytes) -> None:
 
 def test_content_types_name_their_format() -> None:
     assert format_of(content_type("json")) == "json"
+
+
+@given(st.lists(_RECORD, min_size=1, max_size=5), st.sampled_from(["binary", "json"]))
+def test_a_document_without_escapes_is_read_alike(records: list[Any], form: str) -> None:
+    """Texts are then written again as they were."""
+    body = write_json({"records": records})
+    found = read_json(body)["records"]
+    try:
+        expected: Any = read_records(found, form, 5)
+    except RestError as error:
+        expected = error.message
+    try:
+        sooner: Any = read_records(found, form, 5, has_escapes=b"\\" in body)
+    except RestError as error:
+        sooner = error.message
+
+    assert sooner == expected

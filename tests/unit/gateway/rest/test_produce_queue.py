@@ -8,7 +8,7 @@ from headrace.gateway.rest.produce.produce_queue import (
     RETRY_SECONDS,
     Delivery,
     ProduceQueue,
-    QueuedRecord,
+    QueuedRecords,
 )
 from headrace.gateway.rest.produce.record import Placed, Record
 from headrace.model.ids import TopicPartition
@@ -28,8 +28,8 @@ def made(identity: ProducerIdentity = ProducerIdentity(9, 0)) -> ProduceQueue:  
 
 def put(queue: ProduceQueue, *values: bytes) -> Delivery:
     delivery = Delivery(len(values))
-    rows = [QueuedRecord(Record(None, each), delivery, at) for at, each in enumerate(values)]
-    queue.add(WHERE, rows)
+    records = [Record(None, each) for each in values]
+    queue.add(WHERE, QueuedRecords.of(records, range(len(values)), delivery))
     return delivery
 
 
@@ -127,3 +127,68 @@ def test_giving_up_everything_finishes_every_put() -> None:
     assert queue.fail_all(LOST) == [first, second]
     assert queue.finish(sending, WrittenBatch(0, -1), 0.0) == []
     assert queue.needs_identity
+
+
+def test_a_put_that_is_larger_than_a_batch_is_divided_and_answered_as_a_whole() -> None:
+    queue = made()
+    contents = [bytes([at]) * 400_000 for at in range(5)]
+    delivery = put(queue, *contents)
+    written: list[bytes] = []
+    finished: list[Delivery] = []
+    while taken := queue.take([WHERE], 0.0, 1000):
+        [sending] = taken
+        assert not finished
+        finished = queue.finish(sending, WrittenBatch(len(written), -1), 0.0)
+        written += values(sending.encoded())
+
+    assert written == contents
+    assert finished == [delivery]
+    assert delivery.outcomes == [Placed(0, at, 1000) for at in range(5)]
+    assert queue.busy() == []
+
+
+def test_records_with_times_and_headers_share_a_batch_with_plain_ones() -> None:
+    queue = made()
+    plain = put(queue, b"a")
+    delivery = Delivery(1)
+    record = Record(b"k", b"b", (("h", b"1"),), timestamp_ms=7)
+    queue.add(WHERE, QueuedRecords.of([record], [0], delivery))
+    [sending] = queue.take([WHERE], 0.0, 1000)
+
+    columns = decode(sending.encoded()).columns
+    assert columns.column("value").to_pylist() == [b"a", b"b"]
+    assert [len(each or ()) for each in columns.column("headers").to_pylist()] == [0, 1]
+    assert queue.finish(sending, WrittenBatch(3, -1), 0.0) == [plain, delivery]
+    assert plain.outcomes == [Placed(0, 3, 1000)]
+    assert delivery.outcomes == [Placed(0, 4, 7)]
+
+
+def test_a_round_is_bounded_with_its_retries_and_every_partition_has_its_turn() -> None:
+    queue = made()
+    where = [TopicPartition("t", index) for index in range(5)]
+    for _ in range(4):
+        for name in where:
+            rows = QueuedRecords.of([Record(None, bytes(800_000))], [0], Delivery(1))
+            queue.add(name, rows)
+    turns: dict[TopicPartition, int] = dict.fromkeys(where, 0)
+    for round_number in range(10):
+        taken = queue.take(queue.busy(), float(round_number), 0, most_bytes=2 << 20)
+        assert len(taken) == 2
+        assert sum(each.size_bytes for each in taken) <= 2 << 20
+        for each in taken:
+            turns[each.partition] += 1
+            outcome = LOST if round_number < 5 else WrittenBatch(0, -1)
+            queue.finish(each, outcome, float(round_number))
+    assert set(turns.values()) == {4}
+
+
+def test_a_record_larger_than_a_round_has_one_of_its_own() -> None:
+    queue = made()
+    other = TopicPartition("t", 1)
+    put(queue, b"small")
+    queue.add(other, QueuedRecords.of([Record(None, bytes(3 << 20))], [0], Delivery(1)))
+    for expected in (WHERE, other):
+        [taken] = queue.take(queue.busy(), 0.0, 0, most_bytes=2 << 20)
+        assert taken.partition == expected
+        queue.finish(taken, WrittenBatch(0, -1), 0.0)
+    assert queue.busy() == []

@@ -36,7 +36,7 @@ def test_small_records_share_a_batch_and_every_partition_has_its_turn(
         cluster = ClusterCalls(client)
         producer = Producer(cluster, client, asyncio.get_running_loop())
         for _ in range(128):
-            producer.put("t", LEADERS, [Record(None, bytes(1023))])
+            producer.put("t", LEADERS, [Record(None, bytes(992))])
         numbers = [each.partition for each in puts]
         runs = [numbers[at : at + 16] for at in range(0, 128, 16)]
         assert all(len(set(each)) == 1 for each in runs)
@@ -44,14 +44,14 @@ def test_small_records_share_a_batch_and_every_partition_has_its_turn(
 
         puts.clear()
         for _ in range(8):  # each has enough by itself
-            producer.put("t", LEADERS, [Record(None, bytes(1023))] * 100)
+            producer.put("t", LEADERS, [Record(None, bytes(992))] * 100)
         assert [each.partition for each in puts][1:] == [
             (each.partition + 1) % 4 for each in puts[:-1]
         ]
         puts.clear()
         producer.put("t", LEADERS, [Record(b"key", b"v"), Record(None, b"v", partition=2)])
         assert {each.partition for each in puts} == {2, producer_partition(b"key")}
-        producer.stop()
+        await producer.stop()
         cluster.close()
 
     asyncio.run(scenario())

@@ -28,6 +28,10 @@ _PLAIN: Final = (
 )
 
 
+# Makes a NamedTuple in half the time its own constructor takes.
+_new: Final = tuple.__new__
+
+
 def content_type(form: str) -> str:
     """Return the content type of a format."""
     return f"application/vnd.kafka.{form}.v2+json"
@@ -75,13 +79,31 @@ def write_data(data: bytes | None, form: str) -> bytes:
         ) from None
 
 
-def read_records(records: Any, form: str, most: int) -> list[Record]:
+def read_records(records: Any, form: str, most: int, *, has_escapes: bool = True) -> list[Record]:
     """Return the records of a request.
+
+    Args:
+        has_escapes: whether a text in the document may have been written with escapes. One that
+            was not is written again as it was, and JSON's writer looks at each letter twice.
 
     Raises:
         RestError: they are none.
     """
-    return [_record(*each, form) for each in read_fields(records, most)]
+    if form != JSON or has_escapes:
+        return [_record(*each, form) for each in read_fields(records, most)]
+    _check_list(records, most)
+    found: list[Record] = []
+    for each in records:
+        if type(each) is dict and len(each) == 1 and type(text := each.get("value")) is str:
+            found.append(_new(Record, (None, f'"{text}"'.encode(), (), None, None)))
+        else:
+            key, value, partition = _fields(each)
+            found.append(Record(_quoted(key), _quoted(value), partition=partition))
+    return found
+
+
+def _quoted(data: Any) -> bytes | None:
+    return f'"{data}"'.encode() if type(data) is str else from_json(data)
 
 
 def read_fields(records: Any, most: int) -> list[tuple[Any, Any, int | None]]:
@@ -90,11 +112,15 @@ def read_fields(records: Any, most: int) -> list[tuple[Any, Any, int | None]]:
     Raises:
         RestError: they are none.
     """
+    _check_list(records, most)
+    return [_fields(each) for each in records]
+
+
+def _check_list(records: Any, most: int) -> None:
     if not isinstance(records, list) or not records:
         raise unprocessable("records has to be a list of records.")
     if len(records) > most:
         raise unprocessable(f"A request has at most {most} records.")
-    return [_fields(each) for each in records]
 
 
 def _fields(fields: Any) -> tuple[Any, Any, int | None]:

@@ -24,11 +24,12 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.retry import STALE_LEADER
 from headrace.client.write.batch_writer import WrittenBatch
 from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
-from headrace.gateway.rest.produce.record import Placed, Record
+from headrace.gateway.rest.produce.record import Placed, Record, measure
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import add_sequence
 from headrace.records.column import HEADERS, TIMESTAMP
 from headrace.records.encode import encode
+from headrace.records.record import build_batch
 from headrace.wire.error_code import ErrorCode
 
 RETRY_SECONDS: Final = 20.0
@@ -36,7 +37,7 @@ PAUSE_SECONDS: Final = 0.1
 BATCH_BYTES: Final = 900_000
 """Below Kafka's default of max.message.bytes. A larger record has a batch of its own."""
 
-_ROUND_BYTES: Final = 16 << 20
+ROUND_BYTES: Final = 16 << 20
 _LARGEST_BATCH: Final = 64 << 20
 _TOO_LARGE: Final = frozenset({ErrorCode.message_too_large, ErrorCode.record_list_too_large})
 _MAY_PASS: Final = STALE_LEADER | {
@@ -45,6 +46,8 @@ _MAY_PASS: Final = STALE_LEADER | {
     ErrorCode.not_enough_replicas_after_append,
     ErrorCode.request_timed_out,
 }
+# Makes a NamedTuple in half the time its own constructor takes.
+_new: Final = tuple.__new__
 _PLAIN: Final = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
@@ -67,13 +70,65 @@ class Delivery:
         self.left -= 1
         return self.left == 0
 
+    def finish_all(self, outcomes: list[Placed | ClientError | None]) -> None:
+        """Note the outcomes of all records at once."""
+        self.outcomes = outcomes
+        self.left = 0
 
-class QueuedRecord(NamedTuple):
-    """A record, and its place among those of its put."""
 
-    record: Record
+class QueuedRecords(NamedTuple):
+    """Records of one put that go to one partition, in their order.
+
+    Attributes:
+        places: of each among the records of its put.
+        size_bytes: of all of them, as `Record.size_bytes` has it.
+        is_plain: whether none has a header or a time of its own.
+    """
+
+    records: Sequence[Record]
+    places: Sequence[int]
     delivery: Delivery
-    place: int
+    size_bytes: int
+    is_plain: bool
+
+    @classmethod
+    def of(
+        cls, records: Sequence[Record], places: Sequence[int], delivery: Delivery
+    ) -> "QueuedRecords":
+        """Return records with their size."""
+        return cls(records, places, delivery, *measure(records))
+
+    def divide(self, most_bytes: int) -> "tuple[QueuedRecords, QueuedRecords | None]":
+        """Return as many of the first records as fit, at least one, and the rest, if any."""
+        size = count = 0
+        for record in self.records:
+            following = record.size_bytes
+            if count and size + following > most_bytes:
+                break
+            size += following
+            count += 1
+        if count == len(self.records):
+            return self, None
+        first = self._replace(
+            records=self.records[:count], places=self.places[:count], size_bytes=size
+        )
+        rest = self._replace(
+            records=self.records[count:],
+            places=self.places[count:],
+            size_bytes=self.size_bytes - size,
+        )
+        return first, rest
+
+    def finish(self, outcomes: list[Placed | ClientError | None]) -> bool:
+        """Note what became of each; return whether that completes their put."""
+        delivery = self.delivery
+        if len(outcomes) == len(delivery.outcomes):
+            delivery.finish_all(outcomes)
+            return True
+        for place, outcome in zip(self.places, outcomes, strict=True):
+            assert outcome is not None
+            delivery.finish(place, outcome)
+        return delivery.left == 0
 
 
 class _Place(NamedTuple):
@@ -88,7 +143,9 @@ class Sending:
     """One batch of one partition, from its first try to its outcome."""
 
     partition: TopicPartition
-    rows: list[QueuedRecord]
+    rows: list[QueuedRecords]
+    count: int
+    size_bytes: int
     place: _Place
     time_ms: int
     deadline: float
@@ -96,8 +153,13 @@ class Sending:
     on_way: bool = True
     batch: memoryview | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether no record has a header or a time of its own."""
+        return all(each.is_plain for each in self.rows)
+
     def encoded(self) -> memoryview:
-        """Return the batch's bytes, the same at each try. For the thread that sends it."""
+        """Return the batch's bytes, the same at each try. For one thread at a time."""
         if self.batch is None:
             self.batch = _encode(self)
         return self.batch
@@ -105,7 +167,7 @@ class Sending:
 
 @dataclass(slots=True)
 class _Partition:
-    waiting: deque[QueuedRecord] = field(default_factory=deque)
+    waiting: deque[QueuedRecords] = field(default_factory=deque)
     sending: Sending | None = None
     place: _Place | None = None
     most_bytes: int = BATCH_BYTES
@@ -122,6 +184,8 @@ class ProduceQueue:
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, _Partition] = {}
+        # Those that have something to be sent or on its way: few of many.
+        self._active: dict[TopicPartition, _Partition] = {}
         self._identity: ProducerIdentity | None = None
 
     @property
@@ -135,18 +199,19 @@ class ProduceQueue:
         for each in self._partitions.values():
             each.place = None
 
-    def add(self, partition: TopicPartition, rows: Sequence[QueuedRecord]) -> None:
+    def add(self, partition: TopicPartition, rows: QueuedRecords) -> None:
         """Add records behind those that wait."""
         found = self._partitions.get(partition)
         if found is None:
             found = self._partitions[partition] = _Partition()
-        found.waiting.extend(rows)
+        found.waiting.append(rows)
+        self._active[partition] = found
 
     def busy(self) -> list[TopicPartition]:
         """Return the partitions that have something to be sent, now or after a pause."""
         return [
             name
-            for name, each in self._partitions.items()
+            for name, each in self._active.items()
             if each.waiting or (each.sending is not None and not each.sending.on_way)
         ]
 
@@ -160,9 +225,18 @@ class ProduceQueue:
         return max(0.0, min(pauses)) if pauses else None
 
     def take(
-        self, partitions: Collection[TopicPartition], now: float, now_ms: int
+        self,
+        partitions: Collection[TopicPartition],
+        now: float,
+        now_ms: int,
+        most_bytes: int = ROUND_BYTES,
     ) -> list[Sending]:
-        """Return at most one batch of each of these partitions."""
+        """Return at most one batch of each of these partitions.
+
+        Args:
+            most_bytes: of all batches, unless there is only one. `busy` names those that had to
+                wait before those that had their turn.
+        """
         taken: list[Sending] = []
         total = 0
         for name in partitions:
@@ -171,18 +245,26 @@ class ProduceQueue:
                 continue
             sending = found.sending
             if sending is not None:
-                if not sending.on_way and sending.not_before <= now:
+                fits = not taken or total + sending.size_bytes <= most_bytes
+                if not sending.on_way and sending.not_before <= now and fits:
                     sending.on_way = True
+                    total += sending.size_bytes
                     taken.append(sending)
+                    self._active[name] = self._active.pop(name)
                 continue
-            if not found.waiting or self._identity is None or total >= _ROUND_BYTES:
+            if not found.waiting or self._identity is None:
+                continue
+            following = max(BATCH_BYTES, found.waiting[0].records[0].size_bytes)
+            if taken and total + following > most_bytes:
                 continue
             rows, size = _take_rows(found)
             total += size
+            count = sum(len(each.places) for each in rows)
             place = found.place or _Place(self._identity)
-            found.sending = Sending(name, rows, place, now_ms, now + RETRY_SECONDS)
-            found.place = _Place(place.identity, add_sequence(place.sequence, len(rows)))
+            found.sending = Sending(name, rows, count, size, place, now_ms, now + RETRY_SECONDS)
+            found.place = _Place(place.identity, add_sequence(place.sequence, count))
             taken.append(found.sending)
+            self._active[name] = self._active.pop(name)
         return taken
 
     def finish(
@@ -193,9 +275,26 @@ class ProduceQueue:
         if found is None or found.sending is not sending:  # `fail_all` has given it up
             return []
         sending.on_way = False
+        finished = self._finish(found, sending, outcome, now)
+        self._settle(sending.partition, found)
+        return finished
+
+    def _settle(self, name: TopicPartition, found: _Partition) -> None:
+        """Look at a partition no longer if it has nothing to be sent. Its sequence is kept."""
+        if found.sending is None and not found.waiting:
+            self._active.pop(name, None)
+            if found.place is not None and found.place.identity == NO_IDENTITY:
+                del self._partitions[name]  # it has no sequence
+
+    def _finish(
+        self,
+        found: _Partition,
+        sending: Sending,
+        outcome: WrittenBatch | ClientError,
+        now: float,
+    ) -> list[Delivery]:
         if isinstance(outcome, WrittenBatch):
             found.sending = None
-            self._forget_if_idle(sending.partition, found)
             return _placed(sending, outcome)
         if isinstance(outcome, BrokerError) and outcome.code in _TOO_LARGE:
             found.sending = None
@@ -212,12 +311,13 @@ class ProduceQueue:
 
     def fail_all(self, error: ClientError) -> list[Delivery]:
         """Give up everything; return the puts that are complete by that."""
-        rows: list[QueuedRecord] = []
+        rows: list[QueuedRecords] = []
         for each in self._partitions.values():
             if each.sending is not None:
                 rows += each.sending.rows
             rows += each.waiting
         self._partitions.clear()
+        self._active.clear()
         self._identity = None  # batches may be on their way
         return _failed(rows, error)
 
@@ -236,28 +336,33 @@ class ProduceQueue:
             found.place = _Place(following)
 
     def _divide(self, found: _Partition, sending: Sending, error: ClientError) -> list[Delivery]:
-        if len(sending.rows) == 1:
+        if sending.count == 1:
             return _failed(sending.rows, error)
-        size = sum(each.record.size_bytes for each in sending.rows)
-        found.most_bytes = max(1, min(found.most_bytes, size) // 2)
+        found.most_bytes = max(1, min(found.most_bytes, sending.size_bytes) // 2)
         found.waiting.extendleft(reversed(sending.rows))
         return []
 
-    def _forget_if_idle(self, name: TopicPartition, found: _Partition) -> None:
-        """Keep a partition's sequence while it may be used; without one nothing is to be kept."""
-        if not found.waiting and found.place is not None and found.place.identity == NO_IDENTITY:
-            del self._partitions[name]
 
-
-def _take_rows(found: _Partition) -> tuple[list[QueuedRecord], int]:
-    rows = [found.waiting.popleft()]
-    size = rows[0].record.size_bytes
-    while found.waiting:
-        following = found.waiting[0].record.size_bytes
-        if size + following > found.most_bytes:
+def _take_rows(found: _Partition) -> tuple[list[QueuedRecords], int]:
+    """Take what fits into one batch, at least one record; return its size, too."""
+    rows: list[QueuedRecords] = []
+    size = 0
+    waiting = found.waiting
+    while waiting:
+        following = waiting[0]
+        room = found.most_bytes - size
+        if following.size_bytes <= room:
+            waiting.popleft()
+        elif rows and following.records[0].size_bytes > room:
             break
-        size += following
-        rows.append(found.waiting.popleft())
+        else:
+            following, rest = following.divide(room)
+            if rest is None:
+                waiting.popleft()
+            else:
+                waiting[0] = rest
+        rows.append(following)
+        size += following.size_bytes
     return rows, size
 
 
@@ -265,19 +370,26 @@ def _placed(sending: Sending, written: WrittenBatch) -> list[Delivery]:
     finished = []
     offset = written.base_offset
     index = sending.partition.partition
+    append_ms = written.log_append_time_ms
     for row in sending.rows:
-        time_ms = written.log_append_time_ms
-        if time_ms < 0:
-            own = row.record.timestamp_ms
-            time_ms = sending.time_ms if own is None else own
-        if row.delivery.finish(row.place, Placed(index, offset, time_ms)):
+        end = offset + len(row.places)
+        outcomes: list[Placed | ClientError | None]
+        if row.is_plain or append_ms >= 0:
+            time_ms = sending.time_ms if append_ms < 0 else append_ms
+            outcomes = [_new(Placed, (index, at, time_ms)) for at in range(offset, end)]
+        else:
+            outcomes = [
+                Placed(index, at, sending.time_ms if (own := each.timestamp_ms) is None else own)
+                for at, each in enumerate(row.records, offset)
+            ]
+        offset = end
+        if row.finish(outcomes):
             finished.append(row.delivery)
-        offset += 1
     return finished
 
 
-def _failed(rows: Sequence[QueuedRecord], error: ClientError) -> list[Delivery]:
-    return [row.delivery for row in rows if row.delivery.finish(row.place, error)]
+def _failed(rows: Sequence[QueuedRecords], error: ClientError) -> list[Delivery]:
+    return [row.delivery for row in rows if row.finish([error] * len(row.places))]
 
 
 def _may_pass(error: ClientError) -> bool:
@@ -286,7 +398,20 @@ def _may_pass(error: ClientError) -> bool:
 
 
 def _encode(sending: Sending) -> memoryview:
-    records = [each.record for each in sending.rows]
+    records = [record for each in sending.rows for record in each.records]
+    place = sending.place
+    sequence = -1 if place.identity == NO_IDENTITY else place.sequence
+    if sending.is_plain:
+        # Rows that are Python objects become bytes sooner without columns in between.
+        return memoryview(
+            build_batch(
+                [each[:2] for each in records],
+                sending.time_ms,
+                producer_id=place.identity.producer_id,
+                producer_epoch=place.identity.epoch,
+                base_sequence=sequence,
+            )
+        )
     columns: dict[str, list[Any]] = {
         "key": [each.key for each in records],
         "value": [each.value for each in records],
@@ -302,14 +427,13 @@ def _encode(sending: Sending) -> memoryview:
         columns["timestamp"] = [
             sending.time_ms if each.timestamp_ms is None else each.timestamp_ms for each in records
         ]
-    place = sending.place
     encoded = encode(
         pa.record_batch(columns, schema=schema),
         timestamp_ms=sending.time_ms,
         max_batch_bytes=_LARGEST_BATCH,
         producer_id=place.identity.producer_id,
         producer_epoch=place.identity.epoch,
-        base_sequence=-1 if place.identity == NO_IDENTITY else place.sequence,
+        base_sequence=sequence,
     )
     [batch] = encoded.batches
     return batch

@@ -1,7 +1,6 @@
 """Produces the records of requests: chooses their partitions and waits for their offsets.
 
-For one event loop. Nothing here waits for a broker: topics are looked up in threads, and records
-are written in others.
+For one event loop, which never waits for a broker: topics are looked up in threads.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.client.write.partitioner import partition_of
 from headrace.gateway.rest.cluster_calls import ClusterCalls
-from headrace.gateway.rest.produce.produce_queue import Delivery, QueuedRecord
+from headrace.gateway.rest.produce.produce_queue import Delivery, QueuedRecords
 from headrace.gateway.rest.produce.record import Placed, Record
 from headrace.gateway.rest.produce.record_writer import RecordWriter
 from headrace.model.ids import TopicPartition
@@ -67,7 +66,7 @@ class Producer:
     ) -> None:
         self._cluster = cluster
         self._loop = loop
-        self._writer = RecordWriter(settings, self._done)
+        self._writer = RecordWriter(settings, _resolve, loop)
         self._topics: dict[str, TopicLeaders] = {}
         self._asked: dict[str, asyncio.Task[TopicLeaders]] = {}
         self._turns: dict[str, _Turn] = {}
@@ -78,14 +77,19 @@ class Producer:
         Raises:
             BrokerError: there is no such topic.
         """
-        known = self._topics.get(topic)
-        if known is not None and known.until > time.monotonic():
+        known = self.known(topic)
+        if known is not None:
             return known
         task = self._asked.get(topic)
         if task is None:
             task = self._asked[topic] = self._loop.create_task(self._ask(topic))
             task.add_done_callback(lambda _: self._asked.pop(topic, None))
         return await asyncio.shield(task)
+
+    def known(self, topic: str) -> TopicLeaders | None:
+        """Return a topic's partitions if they were asked for some seconds ago at most."""
+        known = self._topics.get(topic)
+        return known if known is not None and known.until > time.monotonic() else None
 
     def put(
         self, topic: str, leaders: TopicLeaders, records: Sequence[Record]
@@ -101,23 +105,7 @@ class Producer:
             future.set_result([])
             return future
         delivery = _PendingDelivery(len(records), future)
-        turn = self._turn_of(topic)
-        rows: dict[TopicPartition, list[QueuedRecord]] = {}
-        for index, record in enumerate(records):
-            chosen = record.partition
-            if chosen is None:
-                if record.key is None:
-                    chosen = turn.number % leaders.total
-                    turn.size += len(record.value or b"") + 1
-                else:
-                    chosen = partition_of(record.key, leaders.total) % leaders.total
-            elif chosen not in leaders.leaders:
-                missing = BrokerError(ErrorCode.unknown_topic_or_partition)
-                delivery.finish(index, missing)
-                continue
-            rows.setdefault(TopicPartition(topic, chosen), []).append(
-                QueuedRecord(record, delivery, index)
-            )
+        rows = self._placed(topic, leaders, records, delivery)
         if rows:
             try:
                 self._writer.put(rows, leaders.leaders)
@@ -126,6 +114,35 @@ class Producer:
         else:
             _resolve([delivery])
         return future
+
+    def _placed(
+        self, topic: str, leaders: TopicLeaders, records: Sequence[Record], delivery: Delivery
+    ) -> dict[TopicPartition, QueuedRecords]:
+        """Return records by their partitions; those whose partition is not there have failed."""
+        turn = self._turn_of(topic)
+        if all(each.key is None and each.partition is None for each in records):
+            queued = QueuedRecords.of(records, range(len(records)), delivery)
+            turn.size += queued.size_bytes
+            return {TopicPartition(topic, turn.number % leaders.total): queued}
+        places: dict[int, list[int]] = {}
+        for index, record in enumerate(records):
+            chosen = record.partition
+            if chosen is None:
+                if record.key is None:
+                    chosen = turn.number % leaders.total
+                    turn.size += record.size_bytes
+                else:
+                    chosen = partition_of(record.key, leaders.total) % leaders.total
+            elif chosen not in leaders.leaders:
+                delivery.finish(index, BrokerError(ErrorCode.unknown_topic_or_partition))
+                continue
+            places.setdefault(chosen, []).append(index)
+        return {
+            TopicPartition(topic, number): QueuedRecords.of(
+                [records[each] for each in chosen], chosen, delivery
+            )
+            for number, chosen in places.items()
+        }
 
     def _turn_of(self, topic: str) -> "_Turn":
         """Return whose turn it is in a topic: the next partition's if one has had enough."""
@@ -139,9 +156,9 @@ class Producer:
             turn.number, turn.size = turn.number + 1, 0
         return turn
 
-    def stop(self) -> None:
-        """Write what waits, then end. Not for the event loop."""
-        self._writer.stop()
+    async def stop(self) -> None:
+        """Write what waits, then end."""
+        await self._writer.stop()
 
     async def _ask(self, topic: str) -> TopicLeaders:
         def ask(pool: ConnectionPool) -> TopicLeaders:
@@ -157,10 +174,6 @@ class Producer:
             self._topics.clear()
         self._topics[topic] = found
         return found
-
-    def _done(self, deliveries: list[Delivery]) -> None:
-        """Hand results to the event loop; called in other threads."""
-        self._loop.call_soon_threadsafe(_resolve, deliveries)
 
 
 def _resolve(deliveries: list[Delivery]) -> None:

@@ -1,5 +1,6 @@
 """A record between a request and the log."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 _OVERHEAD_BYTES: Final = 32
@@ -27,6 +28,34 @@ class Record(NamedTuple):
         for name, value in self.headers:
             size += 4 * len(name) + len(value or b"") + _HEADER_BYTES
         return size
+
+
+class Measure(NamedTuple):
+    """What several records take.
+
+    Attributes:
+        size_bytes: the sum of `Record.size_bytes`.
+        is_plain: whether none has a header or a time of its own.
+    """
+
+    size_bytes: int
+    is_plain: bool
+
+
+def measure(records: Sequence[Record]) -> Measure:
+    """Return what records take."""
+    size = _OVERHEAD_BYTES * len(records)
+    is_plain = True
+    for key, value, headers, timestamp_ms, _ in records:
+        if key is not None:
+            size += len(key)
+        if value is not None:
+            size += len(value)
+        if headers or timestamp_ms is not None:
+            is_plain = False
+            for name, content in headers:
+                size += 4 * len(name) + len(content or b"") + _HEADER_BYTES
+    return Measure(size, is_plain)
 
 
 class Placed(NamedTuple):

@@ -3,34 +3,48 @@
 While a request to a leader is on its way, further records for it collect; the next one takes them
 all. So a batch is as large as the load makes it, and a lone record waits for nothing.
 
-Rule 1: `put` never waits for the network. Requests, and questions who leads, run in threads: one
-per leader at a time, with connections of its own.
-Rule 2: results go to the event loop together, once per request to a broker.
+Rule 1: for one event loop, which never waits for the network. It sends and receives itself: to hand
+records to a thread costs more than to write them. What may take long runs in threads: to connect,
+to ask who leads, to obtain a producer id, batches that are large or go through Arrow and numba,
+and everything with TLS.
+Rule 2: one task per leader uses the connections to it, in whatever thread.
+Rule 3: results are handed over together, once per request to a broker.
 """
 
-import threading
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import structlog
 
 from headrace.client.error import BrokerError, ClientError, ConnectionLost
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.metadata import NO_NODE
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.client.write.batch_writer import BatchWriter, WrittenBatch
-from headrace.client.write.producer_id import NO_IDENTITY
+from headrace.client.write.batch_writer import (
+    LAST_BY_NAME,
+    BatchWriter,
+    WrittenBatch,
+    produce_request,
+    written_batches,
+)
+from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
+from headrace.gateway.rest.produce.leader_connection import LeaderConnection
 from headrace.gateway.rest.produce.produce_queue import (
+    ROUND_BYTES,
     Delivery,
     ProduceQueue,
-    QueuedRecord,
+    QueuedRecords,
     Sending,
 )
 from headrace.model.ids import TopicPartition
+from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
 log = structlog.get_logger()
@@ -38,18 +52,29 @@ log = structlog.get_logger()
 _REQUEST_TIMEOUT_MS: Final = 5_000
 _IDENTITY_TIMEOUT_MS: Final = 10_000
 _THREADS: Final = 16
+_QUICK_RECORDS: Final = 1_000
+_QUICK_BYTES: Final = 1 << 20
+"""What the event loop encodes itself, in about 1 ms; only without headers and times."""
+_LOOP_ROUND_BYTES: Final = 2 << 20
+"""What the event loop sends in one request: it copies them."""
+
+Outcomes = Mapping[TopicPartition, WrittenBatch | ClientError]
+T = TypeVar("T")
 
 
 class RecordWriter:
     """Puts records into partitions. The caller bounds how many bytes wait: it holds their requests.
 
-    Threads: `put` may be called in any.
-
     Args:
-        done: called in other threads with the puts that are complete; it must not wait.
+        done: called with the puts that are complete.
     """
 
-    def __init__(self, settings: ClientSettings, done: Callable[[list[Delivery]], None]) -> None:
+    def __init__(
+        self,
+        settings: ClientSettings,
+        done: Callable[[list[Delivery]], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         # The queue tries again itself, so that one partition's trouble delays no other.
         self._settings = replace(
             settings,
@@ -57,18 +82,18 @@ class RecordWriter:
             request_timeout_ms=min(settings.request_timeout_ms, _REQUEST_TIMEOUT_MS),
         )
         self._done = done
+        self._loop = loop
         self._queue = ProduceQueue()
         self._leaders: dict[TopicPartition, int] = {}
-        self._ready = threading.Condition()
-        self._serving: set[int] = set()
+        self._changed = asyncio.Event()
+        self._serving: dict[int, asyncio.Task[None]] = {}
         self._pools: dict[int, ConnectionPool] = {}
+        self._connections: dict[int, LeaderConnection] = {}
         self._stopping = False
-        self._identifying = threading.Lock()
+        self._identifying = asyncio.Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="rest-produce")
 
-    def put(
-        self, rows: Mapping[TopicPartition, Sequence[QueuedRecord]], leaders: Mapping[int, int]
-    ) -> None:
+    def put(self, rows: Mapping[TopicPartition, QueuedRecords], leaders: Mapping[int, int]) -> None:
         """Write records of one topic.
 
         Args:
@@ -77,91 +102,133 @@ class RecordWriter:
         Raises:
             ConnectionLost: the proxy is stopping.
         """
-        with self._ready:
-            if self._stopping:
-                raise ConnectionLost("the proxy is stopping")
-            for partition, each in rows.items():
-                self._leaders.setdefault(partition, leaders.get(partition.partition, NO_NODE))
-                self._queue.add(partition, each)
-            self._begin(rows)
+        if self._stopping:
+            raise ConnectionLost("the proxy is stopping")
+        for partition, each in rows.items():
+            self._leaders.setdefault(partition, leaders.get(partition.partition, NO_NODE))
+            self._queue.add(partition, each)
+        self._begin(rows)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Write what waits, then end."""
-        with self._ready:
-            self._stopping = True
-            self._ready.notify_all()
-        self._threads.shutdown(wait=True)
-        for each in self._pools.values():
-            each.close()
+        self._stopping = True
+        self._changed.set()
+        while self._serving:
+            await asyncio.wait(list(self._serving.values()))
+        for each in self._connections.values():
+            each.forget()
+        for pool in self._pools.values():
+            await self._in_thread(pool.close)
+        self._threads.shutdown(wait=False)
 
     def _begin(self, partitions: Iterable[TopicPartition]) -> None:
-        """Serve the leaders of these partitions that are not being served; with the lock."""
-        for leader in {self._leaders[each] for each in partitions}:
+        """Serve the leaders of these partitions that are not being served."""
+        for partition in partitions:
+            leader = self._leaders[partition]
             if leader not in self._serving:
-                self._serving.add(leader)
-                self._threads.submit(self._serve, leader)
-        self._ready.notify_all()
+                # The task begins after this turn of the loop: with the requests that it brings.
+                self._serving[leader] = self._loop.create_task(self._serve(leader))
+        self._changed.set()
 
-    def _serve(self, leader: int) -> None:
+    async def _serve(self, leader: int) -> None:
         """Send to one leader until nothing waits for it."""
-        while True:
-            try:
-                taken = self._next(leader)
-                if taken is None:
-                    return
-                if taken:
-                    self._send(leader, taken)
-            except Exception as error:  # a thread that ends would leave its puts waiting
-                log.exception("rest_writer_failed")
-                with self._ready:
-                    finished = self._queue.fail_all(ClientError(f"the writer failed: {error!r}"))
-                self._done(finished)
+        try:
+            while True:
+                try:
+                    taken = await self._next(leader)
+                    if taken is None:
+                        return
+                    if taken:
+                        await self._send(leader, taken)
+                except Exception as error:  # a task that ends would leave its puts waiting
+                    log.exception("rest_writer_failed")
+                    failure = ClientError(f"the writer failed: {error!r}")
+                    self._done(self._queue.fail_all(failure))
+        finally:
+            del self._serving[leader]
 
-    def _next(self, leader: int) -> list[Sending] | None:
+    async def _next(self, leader: int) -> list[Sending] | None:
         """Return batches for a leader, none after a pause, or None if nothing waits for it."""
         if self._queue.needs_identity:
-            self._identify()
-        with self._ready:
-            mine = [each for each in self._queue.busy() if self._leaders[each] == leader]
-            if not mine:
-                self._serving.discard(leader)
-                return None
-            now = time.monotonic()
-            taken = self._queue.take(mine, now, time.time_ns() // 1_000_000)
-            if not taken:
-                self._ready.wait(self._queue.seconds_to_wait(mine, now) or 0.05)
-            return taken
+            await self._identify()
+        mine = [each for each in self._queue.busy() if self._leaders[each] == leader]
+        if not mine:
+            return None
+        now = time.monotonic()
+        most_bytes = _LOOP_ROUND_BYTES if self._settings.tls is None else ROUND_BYTES
+        taken = self._queue.take(mine, now, time.time_ns() // 1_000_000, most_bytes)
+        if not taken:
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(self._queue.seconds_to_wait(mine, now) or 0.05):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+        return taken
 
-    def _send(self, leader: int, taken: Sequence[Sending]) -> None:
-        outcomes: dict[TopicPartition, WrittenBatch | ClientError]
+    async def _send(self, leader: int, taken: Sequence[Sending]) -> None:
+        outcomes: Outcomes
         try:
-            outcomes = dict(self._write(leader, taken))
+            outcomes = await self._write(leader, taken)
         except ClientError as error:
             outcomes = {each.partition: error for each in taken}
         failed = [name for name, each in outcomes.items() if isinstance(each, ClientError)]
-        moved = self._ask(leader, failed) if failed else {}
+        moved = await self._moved(leader, failed) if failed else {}
         finished: list[Delivery] = []
         missing = BrokerError(ErrorCode.unknown_server_error)
-        with self._ready:
-            now = time.monotonic()
-            for sending in taken:
-                outcome = outcomes.get(sending.partition, missing)
-                finished += self._queue.finish(sending, outcome, now)
-            if moved:
-                self._leaders |= moved
-                self._begin(moved)
+        now = time.monotonic()
+        for sending in taken:
+            outcome = outcomes.get(sending.partition, missing)
+            finished += self._queue.finish(sending, outcome, now)
+        if moved:
+            self._leaders |= moved
+            self._begin(moved)
         if finished:
             self._done(finished)
 
-    def _write(
-        self, leader: int, taken: Sequence[Sending]
-    ) -> Mapping[TopicPartition, WrittenBatch | ClientError]:
+    async def _write(self, leader: int, taken: Sequence[Sending]) -> Outcomes:
         if leader == NO_NODE:
             raise BrokerError(ErrorCode.leader_not_available)
-        batches = {each.partition: each.encoded() for each in taken}
+        batches = await self._encoded(taken)
+        if self._settings.tls is not None:
+            return await self._in_thread(partial(self._write_in_thread, leader, batches))
+        connection = self._connections.get(leader)
+        if connection is None or not connection.is_open:
+            opened = await self._in_thread(partial(self._open, leader))
+            connection = self._connections[leader] = LeaderConnection(opened, self._loop)
+        timeout_ms = self._settings.request_timeout_ms
+        answer = await connection.call(
+            ApiKey.PRODUCE,
+            produce_request(batches, timeout_ms),
+            highest=LAST_BY_NAME,
+            wait_ms=timeout_ms,
+        )
+        return written_batches(answer)
+
+    def _write_in_thread(
+        self, leader: int, batches: Mapping[TopicPartition, memoryview]
+    ) -> Outcomes:
+        connection = self._open(leader)
+        return BatchWriter(self._pool(leader)).write_to(connection, batches)
+
+    async def _encoded(self, taken: Sequence[Sending]) -> dict[TopicPartition, memoryview]:
+        def encode() -> dict[TopicPartition, memoryview]:
+            return {each.partition: each.encoded() for each in taken}
+
+        new = [each for each in taken if each.batch is None]
+        if (
+            all(each.is_plain for each in new)
+            and sum(each.count for each in new) <= _QUICK_RECORDS
+            and sum(each.size_bytes for each in new) <= _QUICK_BYTES
+        ):
+            return encode()
+        return await self._in_thread(encode)
+
+    def _open(self, leader: int) -> BrokerConnection:
+        """Return a connection to a leader. In a thread."""
         pool = self._pool(leader)
         pool.known_metadata(())  # where the brokers are
-        return BatchWriter(pool).write_to(pool.node(leader), batches)
+        return pool.node(leader)
 
     def _pool(self, leader: int) -> ConnectionPool:
         pool = self._pools.get(leader)
@@ -169,8 +236,16 @@ class RecordWriter:
             pool = self._pools[leader] = ConnectionPool(self._settings)
         return pool
 
+    async def _moved(
+        self, leader: int, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        connection = self._connections.get(leader)
+        if connection is not None:
+            connection.forget()  # the thread may ask there
+        return await self._in_thread(partial(self._ask, leader, partitions))
+
     def _ask(self, leader: int, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return who leads these partitions, if a broker says so."""
+        """Return who leads these partitions, if a broker says so. In a thread."""
         by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
         for each in partitions:
             by_topic[each.topic].append(each)
@@ -181,20 +256,23 @@ class RecordWriter:
             return {}
         return {each: metadata.leader(each) for each in partitions}
 
-    def _identify(self) -> None:
+    async def _identify(self) -> None:
         """Obtain a producer id. While no broker gives one, everything waits; not for ever."""
-        with self._identifying:
+        async with self._identifying:
             if not self._queue.needs_identity:
                 return
-            patient = replace(self._settings, api_timeout_ms=_IDENTITY_TIMEOUT_MS)
             try:
-                with ConnectionPool(patient) as pool:
-                    identity = BatchWriter(pool).identity()
+                identity = await self._in_thread(self._new_identity)
             except ClientError as error:
                 log.warning("rest_producer_id_failed", error=repr(error))
-                with self._ready:
-                    finished = self._queue.fail_all(error)
-                self._done(finished)
+                self._done(self._queue.fail_all(error))
             else:
-                with self._ready:
-                    self._queue.identify(identity or NO_IDENTITY)
+                self._queue.identify(identity or NO_IDENTITY)
+
+    def _new_identity(self) -> ProducerIdentity | None:
+        patient = replace(self._settings, api_timeout_ms=_IDENTITY_TIMEOUT_MS)
+        with ConnectionPool(patient) as pool:
+            return BatchWriter(pool).identity()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(self._threads, work)

@@ -15,8 +15,8 @@ from headrace.gateway.rest.error import RestError, cluster_error, needs_registry
 from headrace.gateway.rest.exchange import Exchange
 from headrace.gateway.rest.json_document import read_object, write_json
 from headrace.gateway.rest.produce.producer import Outcomes
-from headrace.gateway.rest.produce.record import Record
-from headrace.gateway.rest.request import V2_TYPE, Answer
+from headrace.gateway.rest.produce.record import Placed, Record
+from headrace.gateway.rest.request import V2_TYPE, Answer, Request
 from headrace.gateway.rest.request_body import MOST_BODY_BYTES
 from headrace.gateway.rest.v2.schema_records import encode_records
 from headrace.gateway.rest.v2.topic import topic_error
@@ -31,10 +31,19 @@ async def produce(exchange: Exchange) -> Answer | None:
 
 async def produce_to_partition(exchange: Exchange) -> Answer | None:
     """Produce to one partition."""
-    text = exchange.request.path["partition_id"]
+    return await _produce(exchange, partition_index(exchange.request))
+
+
+def partition_index(request: Request) -> int:
+    """Return the partition that a path names.
+
+    Raises:
+        RestError: 40402, it is no number.
+    """
+    text = request.path["partition_id"]
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise RestError(404, "Partition not found.", 40402)
-    return await _produce(exchange, int(text))
+    return int(text)
 
 
 async def _produce(exchange: Exchange, index: int | None) -> Answer:
@@ -57,41 +66,57 @@ async def _produce(exchange: Exchange, index: int | None) -> Answer:
             len(body), partial(encode_records, schemas, topic, body, form, MOST_RECORDS)
         )
         await exchange.check_present()
+        if index is not None:
+            records = [each._replace(partition=index) for each in records]
     else:
-        records = await exchange.parse(len(body), body.count(b"{"), partial(_parse, body, form))
-    if index is not None:
-        records = [each._replace(partition=index) for each in records]
-    outcomes = await producer.put(topic, leaders, records)
+        records = await exchange.parse(
+            len(body), body.count(b"{"), partial(parse_records, body, form, index)
+        )
+    outcomes = await (await exchange.put(topic, leaders, records))
     text = await exchange.parse(
-        0, len(records), partial(_text, records, outcomes, key_id, value_id)
+        0, len(records), partial(write_offsets, records, outcomes, key_id, value_id)
     )
     return Answer(body=text, content_type=V2_TYPE)
 
 
-def _parse(body: bytes, form: str) -> list[Record]:
-    return read_records(read_object(body).get("records"), form, MOST_RECORDS)
+def parse_records(body: bytes, form: str, index: int | None) -> list[Record]:
+    """Return the records of a body; all go to the partition `index`, if there is one.
+
+    Raises:
+        RestError: it has none.
+    """
+    # Without a backslash in the document no text in it has anything to escape.
+    has_escapes = b"\\" in body
+    found = read_object(body).get("records")
+    records = read_records(found, form, MOST_RECORDS, has_escapes=has_escapes)
+    if index is None:
+        return records
+    return [each._replace(partition=index) for each in records]
 
 
-def _text(
-    records: Sequence[Record], outcomes: Outcomes, key_id: int | None, value_id: int | None
+def write_offsets(
+    records: Sequence[Record],
+    outcomes: Outcomes,
+    key_id: int | None = None,
+    value_id: int | None = None,
 ) -> bytes:
-    document = {
-        "offsets": [_offset(record, each) for record, each in zip(records, outcomes, strict=True)],
-        "key_schema_id": key_id,
-        "value_schema_id": value_id,
-    }
-    return write_json(document)
+    """Return the response to a produce request as JSON."""
+    offsets = ",".join(
+        [
+            # What `write_json` makes of it, sooner.
+            f'{{"partition":{each.partition},"offset":{each.offset},"error_code":null,"error":null}}'
+            if isinstance(each, Placed)
+            else write_json(_failure(record, each)).decode()
+            for record, each in zip(records, outcomes, strict=True)
+        ]
+    )
+    key, value = (f"{each:d}" if each is not None else "null" for each in (key_id, value_id))
+    ids = f'"key_schema_id":{key},"value_schema_id":{value}'
+    return f'{{"offsets":[{offsets}],{ids}}}'.encode()
 
 
-def _offset(record: Record, outcome: Any) -> dict[str, Any]:
-    if not isinstance(outcome, ClientError):
-        return {
-            "partition": outcome.partition,
-            "offset": outcome.offset,
-            "error_code": None,
-            "error": None,
-        }
-    found = cluster_error(outcome)
+def _failure(record: Record, error: ClientError) -> dict[str, Any]:
+    found = cluster_error(error)
     code = 50003 if found.code == 50003 else 50002
     return {
         "partition": record.partition,

@@ -216,7 +216,7 @@ async def _begin(
     if not parsed:
         return None
     records = [each[0] for each in parsed if not isinstance(each, RestError)]
-    placed = exchange.services.producer.put(topic, leaders, records) if records else None
+    placed = await exchange.put(topic, leaders, records) if records else None
     return _Group(parsed, placed, size)
 
 
@@ -305,7 +305,7 @@ async def produce_batch(exchange: Exchange) -> Answer | None:
         entries = await schemas.run(size, partial(_entries, body, schemas, topic))
         await exchange.check_present()
     records = [each[0] for _, each in entries if not isinstance(each, RestError)]
-    outcomes = await exchange.services.producer.put(topic, leaders, records)
+    outcomes = await (await exchange.put(topic, leaders, records))
     text = await exchange.parse(
         0, len(entries), partial(_batch_text, cluster_id, topic, entries, outcomes)
     )
