@@ -472,3 +472,25 @@ def test_partitions_and_keys_of_an_index_are_captured(capture: Capture) -> None:
         ({"code": "a"}, "d"),
         ({"code": "a"}, ""),
     ]
+    assert coded[1].value is not None
+    assert coded[1].value["before"] == {"id": 0, "code": "a"}  # the id was not sent
+
+
+def test_null_stays_null_in_rows_older_than_not_null(capture: Capture) -> None:
+    capture.run("CREATE TABLE aged (id int PRIMARY KEY, size int DEFAULT 3)")
+    capture.run("ALTER TABLE aged REPLICA IDENTITY FULL")
+    capture.run("INSERT INTO aged VALUES (1, 1)")
+    with running(capture.configuration()):
+        capture.wait_for_count("aged", 1)
+        capture.run(  # one transaction: its changes are sent when the column is NOT NULL
+            "INSERT INTO aged VALUES (2, NULL), (4, NULL); DELETE FROM aged WHERE id = 4; "
+            "UPDATE aged SET size = 5 WHERE id = 2; ALTER TABLE aged ALTER size SET NOT NULL"
+        )
+        records = capture.wait_for_count("aged", 6)
+    changes = [each.value for each in records[1:] if each.value is not None]
+    assert [(each["op"], each["before"], each["after"]) for each in changes] == [
+        ("c", None, {"id": 2, "size": None}),
+        ("c", None, {"id": 4, "size": None}),
+        ("d", {"id": 4, "size": None}, None),
+        ("u", {"id": 2, "size": None}, {"id": 2, "size": 5}),
+    ]

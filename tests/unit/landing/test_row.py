@@ -211,6 +211,31 @@ def test_a_change_event_without_an_unchanged_value_replaces_nothing(wrapped: boo
     assert "the value of l" in decoded.bad[2][1]
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_row_is_removed_only_by_columns_that_the_key_of_its_event_has(wrapped: bool) -> None:
+    rows = json_rows("id INT, code STRING", keys=("code",), envelope="debezium")
+
+    def key(**columns: Any) -> bytes:
+        return json.dumps({"schema": {}, "payload": columns} if wrapped else columns).encode()
+
+    decoded = rows.decode(
+        chunk(
+            (key(id=1), event("c", None, {"id": 1, "code": ""}, wrapped=wrapped)),
+            # The code was not sent: it is empty because it is NOT NULL.
+            (key(id=2), event("d", {"id": 2, "code": ""}, None, wrapped=wrapped)),
+            (key(code="c"), event("d", {"id": 0, "code": "c"}, None, wrapped=wrapped)),
+            (None, event("d", {"id": 4, "code": "d"}, None, wrapped=wrapped)),
+            (b"{e", event("d", {"id": 5, "code": "e"}, None, wrapped=wrapped)),
+        )
+    )
+
+    assert values(decoded, "code", "_offset") == [("", 10), ("c", 12), ("d", 13), ("e", 14)]
+    assert decoded.deleted is not None
+    assert decoded.deleted.to_pylist() == [False, True, True, True]
+    ((place, why),) = decoded.bad
+    assert place == 1 and "its key has no code" in why
+
+
 class Registry:
     """Has two versions of a record, and one that does not fit to them."""
 

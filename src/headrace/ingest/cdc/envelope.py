@@ -70,13 +70,21 @@ class Envelope:
         return [self._event(table, key, op, "null", table.row_json(row), source, transaction)]
 
     def update(
-        self, table: Table, before: Row | None, after: Row, source: str, transaction: str = "null"
+        self,
+        table: Table,
+        before: Row | None,
+        after: Row,
+        source: str,
+        transaction: str = "null",
+        *,
+        key_only: bool = False,
     ) -> list[Event]:
-        """Return the events of an update. `before` holds what the database sent of the old row."""
+        """Return the events of an update. `before` holds what the database sent of the old row,
+        which is the whole row or, with `key_only`, its key."""
         if "u" in self._options.skipped:
             return []
         key = self._key(table, after)
-        old, new = table.row_json(before), table.row_json(after)
+        old, new = table.row_json(before, key_only=key_only), table.row_json(after)
         if before is None or key is None or (old_key := self._key(table, before)) == key:
             return [self._event(table, key, "u", old, new, source, transaction)]
         assert old_key is not None
@@ -91,13 +99,20 @@ class Envelope:
         ]
 
     def delete(
-        self, table: Table, before: Row, source: str, transaction: str = "null"
+        self,
+        table: Table,
+        before: Row,
+        source: str,
+        transaction: str = "null",
+        *,
+        key_only: bool = False,
     ) -> list[Event]:
-        """Return the events of a deleted row."""
+        """Return the events of a deleted row, of which the database sent the key only with
+        `key_only`."""
         if "d" in self._options.skipped:
             return []
         key = self._key(table, before)
-        old = table.row_json(before)
+        old = table.row_json(before, key_only=key_only)
         event = self._event(table, key, "d", old, "null", source, transaction)
         return [event, *(self._tombstone(table, key) if key is not None else ())]
 

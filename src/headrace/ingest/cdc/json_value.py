@@ -11,6 +11,8 @@ from headrace.ingest.cdc.table import ColumnType
 
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
+# PostgreSQL's numbers have up to 131072 digits before the point and 16383 after it.
+_MOST_DIGITS: Final = 150_000
 DECIMAL_MODES: Final = ("precise", "string", "double")
 
 
@@ -65,11 +67,16 @@ def base64_json(data: bytes) -> str:
 def unscaled(value: Decimal, scale: int) -> bytes:
     """Return a number without its decimal point, as big-endian two's complement.
 
+    Raises:
+        ValueError: it has more digits than a number of a database, as 1e999999999.
+
     >>> unscaled(Decimal("-1.28"), 2)
     b'\\x80'
     """
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
+    if abs(exponent) > _MOST_DIGITS:
+        raise ValueError(f"a decimal has the exponent {exponent}, which no database has")
     # From a text, Python converts no more than 4300 digits; PostgreSQL has up to 147455.
     number = int(Decimal((0, digits, 0)))
     shift = scale + exponent

@@ -53,9 +53,9 @@ class Column(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """The JSON text for a value that is not there. Where the schema says that there is one, as
-        in the columns of a deleted row that the database did not send, it is the default, or else
-        what is empty or zero, as Debezium writes it."""
+        """The JSON text for a value that the database did not send, in an old row of which it sent
+        the key only. Where the schema says that there is a value, it is the default, or else what
+        is empty or zero, as Debezium writes it."""
         if self.nullable:
             return "null"
         return self.default or empty_json(self.type.schema)
@@ -93,12 +93,17 @@ class Table:
         """The name with its schema: `public.orders`."""
         return f"{self.schema}.{self.name}"
 
-    def row_json(self, row: Row | None) -> str:
-        """Return a row as a JSON struct with all columns; `null` for no row."""
+    def row_json(self, row: Row | None, *, key_only: bool = False) -> str:
+        """Return a row as a JSON struct with all columns; `null` for no row.
+
+        Args:
+            key_only: the database sent nothing but the key, so that None is a value that was not
+                sent. In any other row it is NULL, also where the catalog says NOT NULL by now.
+        """
         if row is None:
             return "null"
         parts = [
-            missing
+            (missing if key_only else name + "null")
             if value is None
             else unavailable
             if value is UNCHANGED

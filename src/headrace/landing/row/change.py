@@ -61,7 +61,8 @@ class NoEnvelope:
 class Debezium:
     """A change event of Debezium: `before`, `after` and `op`, in `payload` if schemas are sent.
 
-    `c`, `r` and `u` write the row `after`; `d` removes the row whose key `before` has. A row with
+    `c`, `r` and `u` write the row `after`; `d` removes the row whose key `before` has (see
+    `removals_by_key`). A row with
     the placeholder of a value that was not logged is not written: it would replace the good value.
     """
 
@@ -142,6 +143,50 @@ def _unavailable(
         ]
         found |= new
     return found
+
+
+def removals_by_key(
+    change: Change, keys: pa.Array, columns: Sequence[str], bad: list[BadRow]
+) -> Change:
+    """Return the removals of change events whose records' keys have the columns that name a row;
+    add the others to `bad`.
+
+    A database that logs only the key of a removed row leaves the other columns of `before` null, or
+    zero, empty or their default where they are NOT NULL: by these another row would be removed.
+    Only keys that are JSON objects, also in Connect's `payload`, are looked at: others do not name
+    their columns.
+
+    Args:
+        keys: those of all records.
+        columns: the columns that name a row.
+    """
+    chosen = np.ones(len(change.at), bool)
+    for place, key in enumerate(keys.take(pa.array(change.at)).to_pylist()):
+        found = _key_object(key)
+        lacking = [] if found is None else [each for each in columns if each not in found]
+        if lacking:
+            chosen[place] = False
+            why = (
+                f"its change event removes a row, and its key has no {', '.join(lacking)}: "
+                "--upsert by the columns of the key"
+            )
+            bad.append((int(change.at[place]), why))
+    if chosen.all():
+        return change
+    return Change(change.at[chosen], change.values.filter(pa.array(chosen)), deleted=True)
+
+
+def _key_object(key: bytes | None) -> dict[str, Any] | None:
+    """Return a key that is a JSON object; None for any other."""
+    if key is None or not key.lstrip().startswith(b"{"):
+        return None
+    try:
+        found = json.loads(key)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(found.get("payload"), dict):
+        found = found["payload"]
+    return dict(found)
 
 
 def key_rows(

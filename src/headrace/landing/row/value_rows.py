@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from headrace.client.read.chunk import Chunk
 from headrace.landing.data_file import conform
 from headrace.landing.error import LandingError
-from headrace.landing.row.change import Change, Debezium, NoEnvelope, key_rows
+from headrace.landing.row.change import Change, Debezium, NoEnvelope, key_rows, removals_by_key
 from headrace.landing.row.column_set import ColumnSet
 from headrace.landing.row.decoded import TIME, BadRow, DecodedRows, partition_column, timed_records
 from headrace.landing.row.value import ReadValues, ValueReader
@@ -88,6 +88,9 @@ class ValueRows:
         for group in read.groups:
             at = present[group.at.to_numpy()]
             for change in self._envelope.changes(at, group.values, bad):
+                if change.deleted:
+                    record_keys = records.columns.column("key")
+                    change = removals_by_key(change, record_keys, self._keys, bad)
                 batches += [self._batch(each, part) for each, part in self._fitted(change, bad)]
         if len(present) < len(values):
             batches += self._without_value(np.flatnonzero(~valid), records.columns, bad)

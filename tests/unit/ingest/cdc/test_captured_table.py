@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.ingest.cdc.postgres.captured_table import TableFactory, TableFacts
+from headrace.ingest.cdc.postgres.captured_table import ColumnDefault, TableFactory, TableFacts
 from headrace.ingest.cdc.postgres.column_type import ColumnTypes, PostgresType
 from headrace.ingest.cdc.postgres.pgoutput import Relation, RelationColumn
 
@@ -42,15 +42,33 @@ def test_the_key_has_columns_that_every_change_has(
         ("float8", "", None),
         ("numeric", "a", None),
         ("date", "a", None),
+        ("numeric", "NaN", None),  # no JSON value stands for it
+        ("numeric", "1e999999999", None),
+        ("numeric", "1e-999999999", None),
+        ("numeric", "1e3", '{"scale":0,"value":"A+g="}'),
     ],
 )
 def test_a_default_that_does_not_fit_its_type_is_left_out(
     kind: str, default: str, expected: str | None
 ) -> None:
     types = ColumnTypes(lambda _: PostgresType(kind))
-    facts = TableFacts(required=frozenset({"c"}), defaults=(("c", default),))
+    facts = TableFacts(required=frozenset({"c"}), defaults=(ColumnDefault("c", default, 1, -1),))
     columns = (RelationColumn(False, "c", 1, -1),)
     captured = TableFactory("shop", types, lambda *_: facts).make(
         Relation(1, "public", "t", "f", columns)
     )
+    assert captured.table.columns[0].default == expected
+
+
+@pytest.mark.parametrize(
+    ("type_id", "modifier", "expected"), [(1, 4, "3"), (2, 4, None), (1, -1, None)]
+)
+def test_a_default_of_another_type_is_left_out(
+    type_id: int, modifier: int, expected: str | None
+) -> None:
+    types = ColumnTypes(lambda _: PostgresType("int4"))
+    default = ColumnDefault("c", "3", type_id, modifier)
+    facts = TableFacts(required=frozenset({"c"}), defaults=(default,))
+    relation = Relation(1, "public", "t", "f", (RelationColumn(False, "c", 1, 4),))
+    captured = TableFactory("shop", types, lambda *_: facts).make(relation)
     assert captured.table.columns[0].default == expected

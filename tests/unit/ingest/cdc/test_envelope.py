@@ -75,7 +75,8 @@ def test_what_was_not_sent_of_a_deleted_row_fits_its_schema() -> None:
         Column("price", decimal_type("precise", None, None), False),
     ]
     table = Table("public", "t", "p.public.t", columns, key=[0])
-    deleted, _ = envelope(schemas=True).delete(table, [1, None, None, None, None], SOURCE)
+    row = [1, None, None, None, None]
+    deleted, _ = envelope(schemas=True).delete(table, row, SOURCE, key_only=True)
     value = body(deleted)
     price = {"scale": 0, "value": "AA=="}
     assert value["payload"]["before"] == {
@@ -88,6 +89,25 @@ def test_what_was_not_sent_of_a_deleted_row_fits_its_schema() -> None:
     fields = {each["field"]: each for each in value["schema"]["fields"][0]["fields"]}
     assert fields["size"]["default"] == 3
     assert "default" not in fields["count"]
+
+
+def test_null_is_null_in_rows_that_were_sent_whole() -> None:
+    # NOT NULL is the catalog's of now, and the rows are older.
+    columns = [Column("id", INT, False), Column("size", INT, False, default="3")]
+    table = Table("public", "t", "p.public.t", columns, key=[0])
+    row, other = [1, None], [2, None]
+    (inserted,) = envelope().insert(table, row, SOURCE)
+    (read,) = envelope().insert(table, row, SOURCE, op="r")
+    (updated,) = envelope().update(table, row, row, SOURCE)
+    (keyed,) = envelope().update(table, row, row, SOURCE, key_only=True)
+    deleted, _ = envelope().delete(table, row, SOURCE)
+    moved, _, created = envelope().update(table, row, other, SOURCE, key_only=True)
+    null = {"id": 1, "size": None}
+    for whole in (inserted, read, updated, keyed):
+        assert body(whole)["after"] == null
+    assert body(created)["after"] == {"id": 2, "size": None}
+    assert body(updated)["before"] == body(deleted)["before"] == null
+    assert body(keyed)["before"] == body(moved)["before"] == {"id": 1, "size": 3}
 
 
 def test_a_changed_key_is_a_delete_and_a_create() -> None:

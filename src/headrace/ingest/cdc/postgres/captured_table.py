@@ -11,6 +11,15 @@ from headrace.ingest.cdc.table import Column, ColumnType, Table
 from headrace.ingest.cdc.topic_name import topic_of
 
 
+class ColumnDefault(NamedTuple):
+    """A default that is a constant: its text, and the type that the text is of."""
+
+    column: str
+    text: str
+    type_id: int
+    modifier: int
+
+
 class TableFacts(NamedTuple):
     """What the catalog knows and the stream does not send.
 
@@ -19,13 +28,13 @@ class TableFacts(NamedTuple):
             INDEX those of the index, because deletes have no others.
         required: the names of columns that are NOT NULL.
         key_types: the names of the key's types.
-        defaults: the names of columns whose default is a constant, and its text.
+        defaults: those that are constants.
     """
 
     key: tuple[str, ...] = ()
     required: frozenset[str] = frozenset()
     key_types: tuple[str, ...] = ()
-    defaults: tuple[tuple[str, str], ...] = ()
+    defaults: tuple[ColumnDefault, ...] = ()
 
 
 class CapturedTable(NamedTuple):
@@ -74,7 +83,7 @@ class TableFactory:
             # The table or its key is another now in the catalog, or gone: its replica identity is
             # the key it had.
             key = identified
-        defaults = dict(facts.defaults)
+        defaults = {each.column: each for each in facts.defaults}
         made = [
             self._column(each, each.name not in facts.required, defaults.get(each.name))
             for each in columns
@@ -84,18 +93,19 @@ class TableFactory:
         key_types = list(facts.key_types) if key == facts.key else []
         return CapturedTable(table, key_types, identity)
 
-    def _column(self, column: RelationColumn, nullable: bool, default: str | None) -> Column:
+    def _column(
+        self, column: RelationColumn, nullable: bool, default: ColumnDefault | None
+    ) -> Column:
         kind = self._types.find(column.type_id, column.modifier)
-        return Column(column.name, kind, nullable, _default_json(kind, default))
+        if default is not None and default[2:] != (column.type_id, column.modifier):
+            default = None  # the catalog's of now, of another type than the change has
+        return Column(column.name, kind, nullable, default and _default_json(kind, default.text))
 
 
-def _default_json(kind: ColumnType, default: str | None) -> str | None:
-    """Return the JSON text of a default. It is the catalog's of now, and the type that of the
-    change: a text that is none of its values is left out."""
-    if default is None:
-        return None
+def _default_json(kind: ColumnType, text: str) -> str | None:
+    """Return the JSON text of a default; None if it has none, as NaN of a numeric column, or if the
+    text is none of the type's values."""
     with suppress(ValueError, ArithmeticError, LookupError):
-        written = kind.to_json(default.encode())
-        json.loads(written)
-        return written
+        written = kind.to_json(text.encode())
+        return None if json.loads(written) is None else written
     return None

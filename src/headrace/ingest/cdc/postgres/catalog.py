@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from headrace.ingest.cdc.postgres.captured_table import TableFacts
+from headrace.ingest.cdc.postgres.captured_table import ColumnDefault, TableFacts
 from headrace.ingest.cdc.postgres.column_type import PostgresType
 from headrace.ingest.cdc.postgres.lsn import parse_lsn
 from headrace.ingest.cdc.postgres.pgoutput import RelationColumn
@@ -282,7 +282,11 @@ def _facts(rows: list[Any]) -> TableFacts:
         tuple(row[0] for row in key),
         frozenset(row[0] for row in rows if row[3]),
         tuple(row[4] for row in key),
-        tuple((row[0], text) for row in rows if (text := constant(row[6])) is not None),
+        tuple(
+            ColumnDefault(row[0], text, row[1], row[2])
+            for row in rows
+            if (text := constant(row[6])) is not None
+        ),
     )
 
 

@@ -8,7 +8,7 @@ Rule 3: the position after a commit is its end, whatever was left out before it.
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headrace.ingest.cdc.batcher import Batcher
 from headrace.ingest.cdc.envelope import Envelope
@@ -31,6 +31,8 @@ from headrace.ingest.cdc.postgres.source_block import SourceBlock
 from headrace.ingest.cdc.table import UNCHANGED
 from headrace.ingest.error import ProtocolError
 from headrace.ingest.event import Event
+
+_KEY_ONLY: Final = "K"
 
 
 class ChangeWriter(NamedTuple):
@@ -179,10 +181,12 @@ class ChangeStream:
         match filtered:
             case Insert(row=row):
                 return envelope.insert(table, row, source, transaction)
-            case Update(old=old, row=row):
-                return envelope.update(table, old, row, source, transaction)
-            case Delete(old=old):
-                return envelope.delete(table, old, source, transaction)
+            case Update(kind=kind, old=old, row=row):
+                key_only = kind == _KEY_ONLY
+                return envelope.update(table, old, row, source, transaction, key_only=key_only)
+            case Delete(kind=kind, old=old):
+                key_only = kind == _KEY_ONLY
+                return envelope.delete(table, old, source, transaction, key_only=key_only)
 
     def _blocks(self, captured: CapturedTable) -> tuple[str, str]:
         """Return the source block and the transaction block, and count the change."""
