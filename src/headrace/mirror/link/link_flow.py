@@ -4,9 +4,10 @@ It copies nothing itself. While it does not run, the brokers go on copying the t
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Event
 from typing import Final
+from uuid import UUID
 
 import structlog
 
@@ -100,7 +101,7 @@ class LinkFlow:
             target,
             self._flows,
             self._mirror_configs,
-            lambda names: self._mirrors(target, names),
+            lambda wanted: self._mirrors(target, wanted),
         )
         acls = AclSync(self.settings, source, target)
         groups = GroupSync(self.settings, source, target)
@@ -115,11 +116,14 @@ class LinkFlow:
                     continue
                 due[task] = time.monotonic() + seconds
                 if task == "refresh.topics":
+                    known = {each.remote_name for each in plan.topics}
                     plan = topics.refresh()
+                    if topics.created or any(each.remote_name not in known for each in plan.topics):
+                        # What the source denies must not wait while records are copied.
+                        due["sync.topic.acls"] = 0.0
                     continue
                 # Topics may have been promoted since.
-                names = [each.remote_name for each in plan.topics]
-                plan = plan.only(self._mirrors(target, names))
+                plan = plan.only(self._mirrors(target, plan.topics))
                 by_source = {each.name: each.remote_name for each in plan.topics}
                 if task == "sync.topic.configs":
                     topics.sync_configs(plan)
@@ -138,18 +142,24 @@ class LinkFlow:
             configs[SOURCE_TOPIC_ID] = str(topic.topic_id)
         return configs
 
-    def _mirrors(self, target: ConnectionPool, names: Sequence[str]) -> set[str]:
-        """Return those of the target's topics that are mirrors of this flow's source, and copied:
-        another topic of the same name, or one that was promoted, is left as it is."""
+    def _mirrors(self, target: ConnectionPool, topics: Sequence[CopiedTopic]) -> set[str]:
+        """Return the names at the target of those topics whose mirror there is this flow's, and
+        copied: another topic of the same name, or one that was promoted, is left as it is."""
         mirrors: set[str] = set()
-        described = Admin(target).describe_configs(ConfigResourceType.TOPIC, names) if names else {}
+        wanted = {each.remote_name: each for each in topics}
+        described = (
+            Admin(target).describe_configs(ConfigResourceType.TOPIC, list(wanted)) if wanted else {}
+        )
         for name, entries in described.items():
+            if name not in wanted:
+                continue
             if isinstance(entries, BrokerError):
                 self._refuse(name, str(entries))
                 continue
             values = {each.name: each.value for each in entries}
-            if values.get(LINK) != self.settings.source:
-                self._refuse(name, "it is no mirror, or was promoted")
+            problem = why_no_mirror(values, self.settings.source, wanted[name])
+            if problem is not None:
+                self._refuse(name, problem)
             elif values.get(STATE) == COPIED:
                 mirrors.add(name)
         self._foreign -= mirrors
@@ -160,3 +170,21 @@ class LinkFlow:
         if topic not in self._foreign:
             self._foreign.add(topic)
             _log.error("mirror_topic_refused", flow=self.name, topic=topic, error=reason)
+
+
+def why_no_mirror(values: Mapping[str, str | None], link: str, source: CopiedTopic) -> str | None:
+    """Return why a topic of the target is no mirror of a topic of the source; None if it is one.
+
+    Args:
+        values: the configuration of the target's topic.
+        link: the link to the source.
+    """
+    if values.get(LINK) != link:
+        return "it is no mirror, or was promoted"
+    copied = values.get(SOURCE_TOPIC) or source.remote_name
+    if copied != source.name:
+        return f"it is a mirror of {copied}, not of {source.name}"
+    topic_id = values.get(SOURCE_TOPIC_ID)
+    if topic_id and source.topic_id is not None and UUID(topic_id) != source.topic_id:
+        return f"{source.name} was deleted at the source and created again: delete the mirror topic"
+    return None

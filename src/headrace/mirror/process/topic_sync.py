@@ -26,7 +26,8 @@ class TopicSync:
 
     Args:
         own_configs: what a copy is created with beside the source's configuration.
-        may_change: returns those of the target's topics that are this flow's to grow and fill.
+        may_change: returns the names at the target of those topics that are this flow's to grow
+            and fill. Without it all are.
 
     Attributes:
         created: the topics that the last `refresh` created at the target.
@@ -39,7 +40,7 @@ class TopicSync:
         target: ConnectionPool,
         flows: Sequence[FlowSettings] = (),
         own_configs: Callable[[CopiedTopic], Mapping[str, str]] = lambda topic: {},
-        may_change: Callable[[Sequence[str]], Collection[str]] = lambda names: names,
+        may_change: Callable[[Sequence[CopiedTopic]], Collection[str]] | None = None,
     ) -> None:
         self._flow = flow
         self._flows = flows
@@ -64,7 +65,9 @@ class TopicSync:
         self.created = set()
         target = self._target.metadata([each.remote_name for each in plan.topics])
         refused = self._create(plan.missing(target))
-        owned = self._may_change([each.remote_name for each in plan.topics])
+        owned: Collection[str] = {each.remote_name for each in plan.topics}
+        if self._may_change is not None:
+            owned = self._may_change(plan.topics)
         grown = {name: total for name, total in plan.grown(target).items() if name in owned}
         refused |= self._grow(grown)
         return plan.only(set(owned) - refused)
