@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
@@ -24,6 +24,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
     ValidationException,
 )
+from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
@@ -59,6 +60,8 @@ _PROPERTIES: Final = {
     "write.metadata.previous-versions-max": "20",
     "format-version": "2",
 }
+_STORAGE: Final = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
+_FILE_CHOICE: Final = ("py-io-impl", "DEFAULT_SCHEME", "DEFAULT_NETLOC")
 
 
 class IcebergLanding:
@@ -131,20 +134,16 @@ class IcebergLanding:
         return {each: found[each] for each in partitions if each in found}
 
     def files(self) -> IcebergFiles:
-        table = self._table
-        return IcebergFiles(
-            table.metadata.location,
-            table.io,
-            table.metadata.properties,
-            self._schema,
-            self.partitioning,
-        )
+        # For other processes: they reach the storage, and nothing of the catalog goes to them.
+        location = self._table.metadata.location
+        with _reaching(self.name):
+            return self._files(load_file_io(_of_storage(self._table.io.properties), location))
 
     def create_file(self, partition: int | None) -> tuple[str, IO[bytes]]:
-        return self.files().create_file(partition)
+        return self._files(self._table.io).create_file(partition)
 
     def remove_file(self, path: str) -> None:
-        self.files().remove_file(path)
+        self._table.io.delete(path)
 
     def append(self, files: Sequence[DataFile], offsets: Mapping[int, int]) -> None:
         with _reaching(self.name):
@@ -194,6 +193,12 @@ class IcebergLanding:
             version=-1 if head is None else head.snapshot_id,
             snapshots=len(self._table.snapshots()),
             changed_ms=None if head is None else head.timestamp_ms,
+        )
+
+    def _files(self, io: FileIO) -> IcebergFiles:
+        metadata = self._table.metadata
+        return IcebergFiles(
+            metadata.location, io, metadata.properties, self._schema, self.partitioning
         )
 
     def _maintenance(self) -> IcebergMaintenance:
@@ -247,6 +252,15 @@ class IcebergLanding:
 
 def _offsets_text(offsets: Mapping[int, int]) -> str:
     return json.dumps({str(each): offset for each, offset in sorted(offsets.items())})
+
+
+def _of_storage(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Return the properties that reach files, without the catalog's secrets and its session."""
+    return {
+        key: each
+        for key, each in properties.items()
+        if key in _FILE_CHOICE or key.startswith(_STORAGE)
+    }
 
 
 def _catalog(name: TableName, properties: Mapping[str, str]) -> Catalog:
