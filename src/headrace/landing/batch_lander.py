@@ -79,6 +79,7 @@ class BatchLander:
         self._options = options
         self._check_topic = check_topic
         self._table: Table | None = None
+        self._offsets: OffsetCommit | None = None
 
     def open(self) -> Table | None:
         """Return the table in its last state; None if there is none.
@@ -116,7 +117,7 @@ class BatchLander:
             table = self._create(self._options.columns, batch)
         commits = None if table is None else self._commits(table, partitions)
         for _ in range(_MOST_ROUNDS):
-            done = run(self._task(commits))
+            done = run(self._task(commits, partitions))
             if commits is not None and all(each.is_final for each in done):
                 return self._commit(commits, done, wanted)
             if commits is None:
@@ -132,18 +133,20 @@ class BatchLander:
 
     def _commits(self, table: Table, partitions: Iterable[int]) -> OffsetCommit:
         options = self._options
-        commits = OffsetCommit(table, options.catalog, options.retry_seconds)
-        commits.begin(table.offsets(partitions))
-        return commits
+        if self._offsets is None:
+            self._offsets = OffsetCommit(table, options.catalog, options.retry_seconds)
+        self._offsets.begin(table.offsets(partitions))
+        return self._offsets
 
     def _create(self, columns: pa.Schema, batch: Batch) -> Table:
         options = self._options
         self._table = create_table(
             options.table, options.catalog, columns, self._source, batch.starts or {}
         )
+        self._offsets = None
         return self._table
 
-    def _task(self, commits: OffsetCommit | None) -> BatchTask:
+    def _task(self, commits: OffsetCommit | None, partitions: Iterable[int]) -> BatchTask:
         table = self._table if commits is not None else None
         dead = None if commits is None else commits.dead_letters
         return BatchTask(
@@ -156,7 +159,7 @@ class BatchLander:
             starts={} if commits is None else dict(commits.base),
             dead_starts={}
             if commits is None or dead is None
-            else dict(commits.dead_offsets(commits.base)),
+            else dict(commits.dead_offsets({*commits.base, *partitions})),
         )
 
     def _change(self, commits: OffsetCommit, done: Sequence[TaskFiles]) -> None:
