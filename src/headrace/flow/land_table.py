@@ -134,6 +134,7 @@ class TableLanding:
                 registry=self.registry,
             ),
             topic.check,
+            lambda location: _check_shared(spark, location),
         )
         options["startingOffsets"] = self._starting(lander, topic.partitions)
         options |= self._audit(options)
@@ -146,12 +147,17 @@ class TableLanding:
 
     def _check_table(self, spark: Any) -> None:
         """Refuse files on this machine only: a commit would name files that are on others."""
-        is_delta = self.table.kind is TableKind.DELTA
-        place = self.table.name if is_delta else self.catalog.get("warehouse")
+        place = self.table.name if self.table.kind is TableKind.DELTA else self._warehouse()
         if place is not None:
-            # Not Hadoop's default file system: delta-rs and PyIceberg do not know it.
-            master = spark.sparkContext.master
-            check_reachable(Location.of(place), "the table", master=master, default_fs="file:///")
+            _check_shared(spark, place)
+
+    def _warehouse(self) -> str | None:
+        """Return the folder of an Iceberg catalog, if it is known before the table is; that of a
+        REST catalog may be a name, which only its server understands."""
+        kind, uri = self.catalog.get("type", ""), self.catalog.get("uri", "")
+        if kind.lower() == "rest" or (not kind and uri.startswith("http")):
+            return None
+        return self.catalog.get("warehouse")
 
     def _declared(self) -> pa.Schema | None:
         """Return the columns of a new table; None if records show them."""
@@ -191,6 +197,12 @@ class TableLanding:
             return self.starting
         found = {str(each): offsets.get(each, _EARLIEST) for each in partitions}
         return json.dumps({self.topic: found})
+
+
+def _check_shared(spark: Any, place: str) -> None:
+    # Not Hadoop's default file system: delta-rs and PyIceberg do not know it.
+    master = spark.sparkContext.master
+    check_reachable(Location.of(place), "the table", master=master, default_fs="file:///")
 
 
 class _Topic:

@@ -8,7 +8,7 @@ the table lacks, or the first dead letters, the table is changed and the batch i
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow as pa
 from headrace.landing.batch_task import BatchTask, TaskFiles
 from headrace.landing.data_file import FileTarget, remove_files
 from headrace.landing.error import LandingError, RecordsLost
+from headrace.landing.local_file import check_local_files
 from headrace.landing.offset_commit import OffsetCommit, Offsets
 from headrace.landing.row.value_rows import PLACE
 from headrace.landing.source import Source
@@ -58,7 +59,7 @@ class BatchOptions:
     """
 
     table: TableName
-    catalog: Mapping[str, str]
+    catalog: Mapping[str, str] = field(repr=False)
     columns: pa.Schema | None
     registry: RegistryClientSettings | None = None
     retry_seconds: float = 60.0
@@ -70,14 +71,21 @@ class BatchLander:
     Args:
         source: what the table must have been made for, with the id of the topic.
         check_topic: called before a commit; raises if the topic is no longer the one of `source`.
+        check_location: called with a table's location when it is opened or made; raises if tasks
+            would write where a commit finds nothing.
     """
 
     def __init__(
-        self, source: Source, options: BatchOptions, check_topic: Callable[[], None]
+        self,
+        source: Source,
+        options: BatchOptions,
+        check_topic: Callable[[], None],
+        check_location: Callable[[str], None] = lambda location: None,
     ) -> None:
         self._source = source
         self._options = options
         self._check_topic = check_topic
+        self._check_location = check_location
         self._table: Table | None = None
         self._offsets: OffsetCommit | None = None
 
@@ -92,6 +100,7 @@ class BatchLander:
             found = open_table(self._options.table, self._options.catalog)
             if found is not None:
                 found.source.check(self._source, found.name)
+                self._check_location(found.location)
             self._table = found
         else:
             self._table.refresh()
@@ -144,6 +153,7 @@ class BatchLander:
             options.table, options.catalog, columns, self._source, batch.starts or {}
         )
         self._offsets = None
+        self._check_location(self._table.location)
         return self._table
 
     def _task(self, commits: OffsetCommit | None, partitions: Iterable[int]) -> BatchTask:
@@ -181,10 +191,13 @@ class BatchLander:
         self, commits: OffsetCommit, done: Sequence[TaskFiles], wanted: Mapping[int, int]
     ) -> int:
         self._check_topic()
+        assert self._table is not None
+        files = [file for each in done for file in each.files]
+        check_local_files(self._table.location, files)
         dead = [file for each in done for file in each.dead_files]
         if dead:
+            check_local_files(commits.open_dead_letters().location, dead)
             commits.append_dead(dead, wanted)
-        files = [file for each in done for file in each.files]
         commits.append(files, wanted)
         return sum(each.rows for each in files)
 

@@ -9,6 +9,7 @@ at the offsets first.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -60,6 +61,7 @@ _PROPERTIES: Final = {
     "write.metadata.previous-versions-max": "20",
     "format-version": "2",
 }
+_USER: Final = re.compile(r"://[^/\s]*@")
 _STORAGE: Final = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
 _FILE_CHOICE: Final = ("py-io-impl", "DEFAULT_SCHEME", "DEFAULT_NETLOC")
 
@@ -117,6 +119,10 @@ class IcebergLanding:
             return cls(name, found.load_table(name.identifier))
 
     @property
+    def location(self) -> str:
+        return self._table.metadata.location
+
+    @property
     def columns(self) -> pa.Schema:
         return self._schema
 
@@ -135,9 +141,8 @@ class IcebergLanding:
 
     def files(self) -> IcebergFiles:
         # For other processes: they reach the storage, and nothing of the catalog goes to them.
-        location = self._table.metadata.location
         with _reaching(self.name):
-            return self._files(load_file_io(_of_storage(self._table.io.properties), location))
+            return self._files(load_file_io(_of_storage(self._table.io.properties), self.location))
 
     def create_file(self, partition: int | None) -> tuple[str, IO[bytes]]:
         return self._files(self._table.io).create_file(partition)
@@ -299,16 +304,24 @@ def _small_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def _said(error: Exception) -> str:
+    """Return an error's sentence, with URLs that have no user and password."""
+    return _USER.sub("://", str(error))
+
+
 @contextmanager
 def _reaching(name: TableName) -> Iterator[None]:
-    """Translate the errors of PyIceberg and of what it calls."""
+    """Translate the errors of PyIceberg and of what it calls.
+
+    Their causes are left out: they have the catalog's URL, which may have a password.
+    """
     try:
         yield
     except (CommitFailedException, ValidationException) as error:
-        raise TableConflict(f"{name} was changed by another commit: {error}") from error
+        raise TableConflict(f"{name} was changed by another commit: {_said(error)}") from None
     except (RESTError, OSError, SQLAlchemyError) as error:
-        raise TableUnavailable(f"{name} cannot be read or written: {error}") from error
+        raise TableUnavailable(f"{name} cannot be read or written: {_said(error)}") from None
     except (ConfigError, LandingError):
         raise
     except (TypeError, ValueError) as error:
-        raise LandingError(f"{name} cannot take this: {error}") from error
+        raise LandingError(f"{name} cannot take this: {_said(error)}") from None

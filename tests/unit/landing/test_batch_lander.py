@@ -284,3 +284,32 @@ def test_columns_that_one_task_finds_are_added_before_all_write(ground: Ground) 
     assert len(written) == 1
     folder = ground.name.path if ground.name.kind == "delta" else Path()
     assert not (folder / written[0].removeprefix("file://")).exists()
+
+
+def test_files_that_only_another_machine_has_are_not_committed(ground: Ground) -> None:
+    def elsewhere(task: BatchTask) -> list[TaskFiles]:
+        found = tasks(*FIRST_PARTS)(task)
+        assert task.target is not None
+        task.target.remove_file(found[0].files[0].path)
+        return found
+
+    with pytest.raises(LandingError, match="is not on this machine"):
+        ground.lander().land(FIRST, elsewhere)
+    assert ground.rows() == []
+    ground.lander().land(FIRST, tasks(*FIRST_PARTS))
+    assert values(ground) == [b"a", b"b", b"c"]
+
+
+def test_the_location_of_the_table_itself_is_checked(ground: Ground) -> None:
+    seen: list[str] = []
+    for _ in range(2):
+        lander = ground.lander()
+        lander._check_location = seen.append
+        lander.land(FIRST, tasks(*FIRST_PARTS))
+
+    assert len(seen) == 2
+    assert all("clicks" in each for each in seen)
+
+
+def test_options_do_not_show_the_catalog(ground: Ground) -> None:
+    assert "lake.db" not in repr(ground.lander()._options)

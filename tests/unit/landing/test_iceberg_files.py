@@ -2,12 +2,15 @@
 
 import pickle
 import threading
+import traceback
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from headrace.landing.error import TableUnavailable
+from headrace.landing.iceberg_table import _reaching
 from headrace.landing.source import Source
 from headrace.landing.table_factory import create_table
 from headrace.landing.table_name import TableName
@@ -50,3 +53,13 @@ def test_no_secret_of_the_catalog_goes_to_other_processes(tmp_path: Path) -> Non
     assert written.read_bytes() == b"rows"
     table.remove_file(path)
     assert not written.exists()
+
+
+def test_errors_have_no_password_of_the_catalog() -> None:
+    name = TableName.parse("iceberg:lake.shop.clicks")
+
+    with pytest.raises(TableUnavailable) as found, _reaching(name):
+        raise OSError("404 for url: https://ana:hidden@lake:8181/v1/config")
+
+    assert str(found.value).endswith("404 for url: https://lake:8181/v1/config")
+    assert "hidden" not in "".join(traceback.format_exception(found.value))
