@@ -43,6 +43,8 @@ _COLUMNS: Final = ("partition", "offset", "timestamp", "key", "value", "headers"
 _EARLIEST: Final = -2
 _MARK: Final = "headrace-table"
 """The file of a checkpoint that names the table, once a batch is in it."""
+_OWNER: Final = "headrace-landing"
+"""The file of a checkpoint that names the table, from before the first batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,7 @@ class TableLanding:
             topic.check,
             lambda location: _check_shared(spark, location),
         )
+        _claim(store, self.table)
         options["startingOffsets"] = self._starting(lander, topic.partitions)
         options |= self._audit(options)
         rows = spark.readStream.format("headrace").options(**options).load().select(*_COLUMNS)
@@ -197,6 +200,32 @@ class TableLanding:
             return self.starting
         found = {str(each): offsets.get(each, _EARLIEST) for each in partitions}
         return json.dumps({self.topic: found})
+
+
+def _claim(checkpoint: FileStore, table: TableName) -> None:
+    """Write the table's name in a new checkpoint, and refuse one of another landing: its offsets
+    say nothing about this table, and records before them would be missing."""
+    marks = [each for each in (_MARK, _OWNER) if checkpoint.exists(each)]
+    for each in marks:
+        found = checkpoint.read(each).decode().strip()
+        if _place(found) != _place(str(table)):
+            raise FlowError(
+                f"the checkpoint {checkpoint.text} belongs to {found}, not to {table}: start with "
+                "another --checkpoint, which continues where the table is"
+            )
+    if not marks:
+        if checkpoint.exists("offsets/0"):
+            raise FlowError(
+                f"the checkpoint {checkpoint.text} belongs to another query, not to {table}: start "
+                "with another --checkpoint, which continues where the table is"
+            )
+        checkpoint.write(_OWNER, f"{table}\n".encode())
+
+
+def _place(table: str) -> str:
+    """Return a table's name that is the same from whichever folder it was written."""
+    kind, _, name = table.partition(":")
+    return f"delta:{TableName.parse(table).path.resolve()}" if kind == "delta" and name else table
 
 
 def _check_shared(spark: Any, place: str) -> None:
