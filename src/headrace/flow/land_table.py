@@ -43,6 +43,8 @@ _COLUMNS: Final = ("partition", "offset", "timestamp", "key", "value", "headers"
 _EARLIEST: Final = -2
 _MARK: Final = "headrace-table"
 """The file of a checkpoint that names the table, once a batch is in it."""
+_OWNER: Final = "headrace-landing"
+"""The file of a checkpoint that names the table, from before the first batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +136,9 @@ class TableLanding:
                 registry=self.registry,
             ),
             topic.check,
+            lambda location: _check_shared(spark, location),
         )
+        _claim(store, self.table)
         options["startingOffsets"] = self._starting(lander, topic.partitions)
         options |= self._audit(options)
         rows = spark.readStream.format("headrace").options(**options).load().select(*_COLUMNS)
@@ -146,12 +150,17 @@ class TableLanding:
 
     def _check_table(self, spark: Any) -> None:
         """Refuse files on this machine only: a commit would name files that are on others."""
-        is_delta = self.table.kind is TableKind.DELTA
-        place = self.table.name if is_delta else self.catalog.get("warehouse")
+        place = self.table.name if self.table.kind is TableKind.DELTA else self._warehouse()
         if place is not None:
-            # Not Hadoop's default file system: delta-rs and PyIceberg do not know it.
-            master = spark.sparkContext.master
-            check_reachable(Location.of(place), "the table", master=master, default_fs="file:///")
+            _check_shared(spark, place)
+
+    def _warehouse(self) -> str | None:
+        """Return the folder of an Iceberg catalog, if it is known before the table is; that of a
+        REST catalog may be a name, which only its server understands."""
+        kind, uri = self.catalog.get("type", ""), self.catalog.get("uri", "")
+        if kind.lower() == "rest" or (not kind and uri.startswith("http")):
+            return None
+        return self.catalog.get("warehouse")
 
     def _declared(self) -> pa.Schema | None:
         """Return the columns of a new table; None if records show them."""
@@ -191,6 +200,38 @@ class TableLanding:
             return self.starting
         found = {str(each): offsets.get(each, _EARLIEST) for each in partitions}
         return json.dumps({self.topic: found})
+
+
+def _claim(checkpoint: FileStore, table: TableName) -> None:
+    """Write the table's name in a new checkpoint, and refuse one of another landing: its offsets
+    say nothing about this table, and records before them would be missing."""
+    marks = [each for each in (_MARK, _OWNER) if checkpoint.exists(each)]
+    for each in marks:
+        found = checkpoint.read(each).decode().strip()
+        if _place(found) != _place(str(table)):
+            raise FlowError(
+                f"the checkpoint {checkpoint.text} belongs to {found}, not to {table}: start with "
+                "another --checkpoint, which continues where the table is"
+            )
+    if not marks:
+        if checkpoint.exists("offsets/0"):
+            raise FlowError(
+                f"the checkpoint {checkpoint.text} belongs to another query, not to {table}: start "
+                "with another --checkpoint, which continues where the table is"
+            )
+        checkpoint.write(_OWNER, f"{table}\n".encode())
+
+
+def _place(table: str) -> str:
+    """Return a table's name that is the same from whichever folder it was written."""
+    kind, _, name = table.partition(":")
+    return f"delta:{TableName.parse(table).path.resolve()}" if kind == "delta" and name else table
+
+
+def _check_shared(spark: Any, place: str) -> None:
+    # Not Hadoop's default file system: delta-rs and PyIceberg do not know it.
+    master = spark.sparkContext.master
+    check_reachable(Location.of(place), "the table", master=master, default_fs="file:///")
 
 
 class _Topic:

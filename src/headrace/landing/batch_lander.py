@@ -8,7 +8,7 @@ the table lacks, or the first dead letters, the table is changed and the batch i
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow as pa
 from headrace.landing.batch_task import BatchTask, TaskFiles
 from headrace.landing.data_file import FileTarget, remove_files
 from headrace.landing.error import LandingError, RecordsLost
+from headrace.landing.local_file import check_local_files
 from headrace.landing.offset_commit import OffsetCommit, Offsets
 from headrace.landing.row.value_rows import PLACE
 from headrace.landing.source import Source
@@ -58,7 +59,7 @@ class BatchOptions:
     """
 
     table: TableName
-    catalog: Mapping[str, str]
+    catalog: Mapping[str, str] = field(repr=False)
     columns: pa.Schema | None
     registry: RegistryClientSettings | None = None
     retry_seconds: float = 60.0
@@ -70,15 +71,23 @@ class BatchLander:
     Args:
         source: what the table must have been made for, with the id of the topic.
         check_topic: called before a commit; raises if the topic is no longer the one of `source`.
+        check_location: called with a table's location when it is opened or made; raises if tasks
+            would write where a commit finds nothing.
     """
 
     def __init__(
-        self, source: Source, options: BatchOptions, check_topic: Callable[[], None]
+        self,
+        source: Source,
+        options: BatchOptions,
+        check_topic: Callable[[], None],
+        check_location: Callable[[str], None] = lambda location: None,
     ) -> None:
         self._source = source
         self._options = options
         self._check_topic = check_topic
+        self._check_location = check_location
         self._table: Table | None = None
+        self._offsets: OffsetCommit | None = None
 
     def open(self) -> Table | None:
         """Return the table in its last state; None if there is none.
@@ -91,6 +100,7 @@ class BatchLander:
             found = open_table(self._options.table, self._options.catalog)
             if found is not None:
                 found.source.check(self._source, found.name)
+                self._check_location(found.location)
             self._table = found
         else:
             self._table.refresh()
@@ -116,7 +126,7 @@ class BatchLander:
             table = self._create(self._options.columns, batch)
         commits = None if table is None else self._commits(table, partitions)
         for _ in range(_MOST_ROUNDS):
-            done = run(self._task(commits))
+            done = run(self._task(commits, partitions))
             if commits is not None and all(each.is_final for each in done):
                 return self._commit(commits, done, wanted)
             if commits is None:
@@ -132,18 +142,21 @@ class BatchLander:
 
     def _commits(self, table: Table, partitions: Iterable[int]) -> OffsetCommit:
         options = self._options
-        commits = OffsetCommit(table, options.catalog, options.retry_seconds)
-        commits.begin(table.offsets(partitions))
-        return commits
+        if self._offsets is None:
+            self._offsets = OffsetCommit(table, options.catalog, options.retry_seconds)
+        self._offsets.begin(table.offsets(partitions))
+        return self._offsets
 
     def _create(self, columns: pa.Schema, batch: Batch) -> Table:
         options = self._options
         self._table = create_table(
             options.table, options.catalog, columns, self._source, batch.starts or {}
         )
+        self._offsets = None
+        self._check_location(self._table.location)
         return self._table
 
-    def _task(self, commits: OffsetCommit | None) -> BatchTask:
+    def _task(self, commits: OffsetCommit | None, partitions: Iterable[int]) -> BatchTask:
         table = self._table if commits is not None else None
         dead = None if commits is None else commits.dead_letters
         return BatchTask(
@@ -156,7 +169,7 @@ class BatchLander:
             starts={} if commits is None else dict(commits.base),
             dead_starts={}
             if commits is None or dead is None
-            else dict(commits.dead_offsets(commits.base)),
+            else dict(commits.dead_offsets({*commits.base, *partitions})),
         )
 
     def _change(self, commits: OffsetCommit, done: Sequence[TaskFiles]) -> None:
@@ -178,10 +191,13 @@ class BatchLander:
         self, commits: OffsetCommit, done: Sequence[TaskFiles], wanted: Mapping[int, int]
     ) -> int:
         self._check_topic()
+        assert self._table is not None
+        files = [file for each in done for file in each.files]
+        check_local_files(self._table.location, files)
         dead = [file for each in done for file in each.dead_files]
         if dead:
+            check_local_files(commits.open_dead_letters().location, dead)
             commits.append_dead(dead, wanted)
-        files = [file for each in done for file in each.files]
         commits.append(files, wanted)
         return sum(each.rows for each in files)
 

@@ -74,6 +74,11 @@ class DeltaLanding:
         return cls(name, table)
 
     @property
+    def location(self) -> str:
+        # As the user names it: file:// says that all machines mount the folder.
+        return self.name.name
+
+    @property
     def columns(self) -> pa.Schema:
         return self._columns
 
@@ -87,9 +92,11 @@ class DeltaLanding:
         self._columns = self._read_columns()
 
     def offsets(self, partitions: Iterable[int]) -> dict[int, int]:
-        found = {
-            each: self._table.transaction_version(_APPLICATION + str(each)) for each in partitions
-        }
+        with _reaching(self.name):
+            found = {
+                each: self._table.transaction_version(_APPLICATION + str(each))
+                for each in partitions
+            }
         return {each: offset for each, offset in found.items() if offset is not None}
 
     def files(self) -> DeltaFiles:

@@ -9,10 +9,11 @@ at the offsets first.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
@@ -24,6 +25,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
     ValidationException,
 )
+from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
@@ -59,6 +61,9 @@ _PROPERTIES: Final = {
     "write.metadata.previous-versions-max": "20",
     "format-version": "2",
 }
+_USER: Final = re.compile(r"://[^/\s]*@")
+_STORAGE: Final = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
+_FILE_CHOICE: Final = ("py-io-impl", "DEFAULT_SCHEME", "DEFAULT_NETLOC")
 
 
 class IcebergLanding:
@@ -114,6 +119,10 @@ class IcebergLanding:
             return cls(name, found.load_table(name.identifier))
 
     @property
+    def location(self) -> str:
+        return self._table.metadata.location
+
+    @property
     def columns(self) -> pa.Schema:
         return self._schema
 
@@ -131,20 +140,15 @@ class IcebergLanding:
         return {each: found[each] for each in partitions if each in found}
 
     def files(self) -> IcebergFiles:
-        table = self._table
-        return IcebergFiles(
-            table.metadata.location,
-            table.io,
-            table.metadata.properties,
-            self._schema,
-            self.partitioning,
-        )
+        # For other processes: they reach the storage, and nothing of the catalog goes to them.
+        with _reaching(self.name):
+            return self._files(load_file_io(_of_storage(self._table.io.properties), self.location))
 
     def create_file(self, partition: int | None) -> tuple[str, IO[bytes]]:
-        return self.files().create_file(partition)
+        return self._files(self._table.io).create_file(partition)
 
     def remove_file(self, path: str) -> None:
-        self.files().remove_file(path)
+        self._table.io.delete(path)
 
     def append(self, files: Sequence[DataFile], offsets: Mapping[int, int]) -> None:
         with _reaching(self.name):
@@ -194,6 +198,12 @@ class IcebergLanding:
             version=-1 if head is None else head.snapshot_id,
             snapshots=len(self._table.snapshots()),
             changed_ms=None if head is None else head.timestamp_ms,
+        )
+
+    def _files(self, io: FileIO) -> IcebergFiles:
+        metadata = self._table.metadata
+        return IcebergFiles(
+            metadata.location, io, metadata.properties, self._schema, self.partitioning
         )
 
     def _maintenance(self) -> IcebergMaintenance:
@@ -249,6 +259,15 @@ def _offsets_text(offsets: Mapping[int, int]) -> str:
     return json.dumps({str(each): offset for each, offset in sorted(offsets.items())})
 
 
+def _of_storage(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Return the properties that reach files, without the catalog's secrets and its session."""
+    return {
+        key: each
+        for key, each in properties.items()
+        if key in _FILE_CHOICE or key.startswith(_STORAGE)
+    }
+
+
 def _catalog(name: TableName, properties: Mapping[str, str]) -> Catalog:
     try:
         return load_catalog(name.catalog, **properties)
@@ -285,16 +304,24 @@ def _small_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def _said(error: Exception) -> str:
+    """Return an error's sentence, with URLs that have no user and password."""
+    return _USER.sub("://", str(error))
+
+
 @contextmanager
 def _reaching(name: TableName) -> Iterator[None]:
-    """Translate the errors of PyIceberg and of what it calls."""
+    """Translate the errors of PyIceberg and of what it calls.
+
+    Their causes are left out: they have the catalog's URL, which may have a password.
+    """
     try:
         yield
     except (CommitFailedException, ValidationException) as error:
-        raise TableConflict(f"{name} was changed by another commit: {error}") from error
+        raise TableConflict(f"{name} was changed by another commit: {_said(error)}") from None
     except (RESTError, OSError, SQLAlchemyError) as error:
-        raise TableUnavailable(f"{name} cannot be read or written: {error}") from error
+        raise TableUnavailable(f"{name} cannot be read or written: {_said(error)}") from None
     except (ConfigError, LandingError):
         raise
     except (TypeError, ValueError) as error:
-        raise LandingError(f"{name} cannot take this: {error}") from error
+        raise LandingError(f"{name} cannot take this: {_said(error)}") from None

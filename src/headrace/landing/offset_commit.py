@@ -48,8 +48,12 @@ class OffsetCommit:
         self._dead_base: dict[int, int] = {}
 
     def begin(self, offsets: Offsets) -> None:
-        """Say where the table continues, as it was read."""
+        """Say where the table continues, as it was read. Dead letters are looked at again: another
+        process may have landed some, or removed their table."""
         self.base = dict(offsets)
+        self._dead_base = {}
+        if self.dead_letters is not None:
+            self.dead_letters = self._retried(self._found_dead_letters)
 
     def append(self, files: Sequence[DataFile], offsets: Offsets) -> None:
         """Commit files and offsets together.
@@ -101,12 +105,18 @@ class OffsetCommit:
         return self._dead_base
 
     def _open_dead_letters(self) -> Table:
+        found = self._found_dead_letters()
+        if found is not None:
+            return found
         name = self._table.name.dead_letters
         wanted = dead_letter_source(self._table.source)
+        return create_table(name, self._catalog, DEAD_LETTER, wanted, self.base)
+
+    def _found_dead_letters(self) -> Table | None:
+        name = self._table.name.dead_letters
         found = open_table(name, self._catalog)
-        if found is None:
-            return create_table(name, self._catalog, DEAD_LETTER, wanted, self.base)
-        found.source.check(wanted, name)
+        if found is not None:
+            found.source.check(dead_letter_source(self._table.source), name)
         return found
 
     def _exactly_once(

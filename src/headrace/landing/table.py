@@ -57,6 +57,10 @@ class Table(Protocol):
     source: Source
 
     @property
+    def location(self) -> str:
+        """Where the files are: a path of this machine, or a URI."""
+
+    @property
     def columns(self) -> pa.Schema:
         """The columns, without the one that only names a partition."""
 

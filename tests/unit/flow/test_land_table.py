@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.flow.error import FlowError
-from headrace.flow.land_table import TableLanding, _EachBatch
+from headrace.flow.land_table import TableLanding, _check_shared, _claim, _EachBatch
 from headrace.flow.storage.file_store import LocalFileStore
 from headrace.landing.table_name import TableName
 from headrace.model.error import HeadraceError
@@ -81,3 +81,29 @@ def test_offsets_of_a_batch_are_those_of_sparks_checkpoint(tmp_path: Path) -> No
     for wrong in (4, 5):
         with pytest.raises(FlowError, match=f"offsets/{wrong} of the checkpoint"):
             each._offsets(wrong)
+
+
+@pytest.mark.parametrize("catalog", [{"type": "rest"}, {"uri": "https://lake:8181"}])
+def test_the_warehouse_of_a_rest_catalog_may_be_a_name(catalog: dict[str, str]) -> None:
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://h:7077"))
+
+    table = landing("iceberg:lake.shop.clicks", catalog={"warehouse": "prod", **catalog})
+    table._check_table(spark)
+    assert table._warehouse() is None
+    with pytest.raises(FlowError, match="is a folder of this machine"):
+        _check_shared(spark, "/lake/shop/clicks")
+
+
+def test_a_checkpoint_belongs_to_one_table(tmp_path: Path) -> None:
+    store = LocalFileStore(tmp_path / "own")
+    table = TableName.parse(f"delta:{tmp_path}/clicks")
+    _claim(store, table)
+    store.write("offsets/0", b"v1")
+    _claim(store, TableName.parse(f"delta:file://{tmp_path}/clicks"))
+
+    with pytest.raises(FlowError, match=r"belongs to delta:.*/clicks, not to delta:.*/views"):
+        _claim(store, TableName.parse(f"delta:{tmp_path}/views"))
+    other = LocalFileStore(tmp_path / "other")
+    other.write("offsets/0", b"v1")
+    with pytest.raises(FlowError, match="belongs to another query"):
+        _claim(other, table)

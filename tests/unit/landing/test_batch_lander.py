@@ -209,6 +209,47 @@ def test_dead_letters_of_a_batch_that_was_not_committed_come_once(ground: Ground
     assert sorted(each["value"] for each in letters) == [b"bad", b"worse"]
 
 
+def ended(*arguments: object) -> None:
+    raise LandingError("the process ends here")
+
+
+def test_dead_letters_of_a_first_batch_that_was_not_committed_come_once(ground: Ground) -> None:
+    part: Records = [(0, 0, b"bad"), (0, 1, b'{"id": 7}')]
+    first = Batch(None, {0: 2})
+    crashed = ground.lander("json", "id INT")
+    crashed.land(Batch(None, {1: 0}), tasks([]))
+    table = crashed.open()
+    assert table is not None
+    table.append = ended  # type: ignore[method-assign]
+    with pytest.raises(LandingError, match="ends here"):
+        crashed.land(first, tasks(part))
+    ground.lander("json", "id INT").land(first, tasks(part))
+
+    assert [each["id"] for each in ground.rows()] == [7]
+    assert [each["value"] for each in ground.rows(ground.name.dead_letters)] == [b"bad"]
+
+
+def test_only_the_first_batch_with_a_bad_record_is_read_twice(ground: Ground) -> None:
+    lander = ground.lander("json", "id INT")
+    rounds = []
+
+    def land(by: BatchLander, at: int) -> None:
+        def run(task: BatchTask) -> list[TaskFiles]:
+            rounds.append(at)
+            return tasks([(0, at, b"bad")])(task)
+
+        by.land(Batch({0: at}, {0: at + 1}, follows_landed=at > 0), run)
+
+    land(lander, 0)
+    land(lander, 1)
+    land(ground.lander("json", "id INT"), 2)
+    land(lander, 3)
+
+    assert rounds == [0, 0, 1, 2, 2, 3]
+    letters = ground.rows(ground.name.dead_letters)
+    assert sorted(each["offset"] for each in letters) == [0, 1, 2, 3]
+
+
 def test_a_first_batch_without_columns_is_said(ground: Ground) -> None:
     with pytest.raises(LandingError, match="shows the columns"):
         ground.lander("json").land(FIRST, tasks([(0, 0, b"x")]))
@@ -243,3 +284,32 @@ def test_columns_that_one_task_finds_are_added_before_all_write(ground: Ground) 
     assert len(written) == 1
     folder = ground.name.path if ground.name.kind == "delta" else Path()
     assert not (folder / written[0].removeprefix("file://")).exists()
+
+
+def test_files_that_only_another_machine_has_are_not_committed(ground: Ground) -> None:
+    def elsewhere(task: BatchTask) -> list[TaskFiles]:
+        found = tasks(*FIRST_PARTS)(task)
+        assert task.target is not None
+        task.target.remove_file(found[0].files[0].path)
+        return found
+
+    with pytest.raises(LandingError, match="is not on this machine"):
+        ground.lander().land(FIRST, elsewhere)
+    assert ground.rows() == []
+    ground.lander().land(FIRST, tasks(*FIRST_PARTS))
+    assert values(ground) == [b"a", b"b", b"c"]
+
+
+def test_the_location_of_the_table_itself_is_checked(ground: Ground) -> None:
+    seen: list[str] = []
+    for _ in range(2):
+        lander = ground.lander()
+        lander._check_location = seen.append
+        lander.land(FIRST, tasks(*FIRST_PARTS))
+
+    assert len(seen) == 2
+    assert all("clicks" in each for each in seen)
+
+
+def test_options_do_not_show_the_catalog(ground: Ground) -> None:
+    assert "lake.db" not in repr(ground.lander()._options)

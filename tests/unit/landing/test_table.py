@@ -309,3 +309,16 @@ def test_delta_keeps_offsets_beside_the_rows_for_people_too(tmp_path: Path) -> N
     committer.commit({0: 1})
 
     assert json.loads(table._table.history(1)[0]["headrace.offsets"]) == {"0": 1}
+
+
+def test_offsets_that_delta_cannot_read_are_a_table_that_is_unavailable(tmp_path: Path) -> None:
+    from deltalake.exceptions import DeltaError
+
+    class Broken:
+        def transaction_version(self, application: str) -> int:
+            raise DeltaError("the log cannot be read")
+
+    table: Any = create_table(TableName.parse(f"delta:{tmp_path}/t"), {}, ROWS, SOURCE, {0: 0})
+    table._table = Broken()
+    with pytest.raises(TableUnavailable, match="the log cannot be read"):
+        table.offsets([0])
