@@ -14,6 +14,7 @@ from pyspark.core.context import SparkContext
 from pyspark.sql import SparkSession
 
 from headrace.spark.quick_home import quick_home
+from headrace.spark.socket_folder import socket_settings
 from testkit.peer.java import SHORT_RUN, find_java
 
 _JAVA_STOP_SECONDS = 30.0
@@ -59,7 +60,7 @@ def local_spark(folder: Path) -> Iterator[SparkSession]:
     (folder / "local").mkdir(parents=True, exist_ok=True)
     os.environ.update(spark_environment())
     builder = SparkSession.builder.master("local[2]").appName("headrace tests")
-    session = builder.config(map=dict(quiet_config(folder))).getOrCreate()
+    session = builder.config(map=quiet_config(folder) | socket_settings()).getOrCreate()
     try:
         yield session
     finally:

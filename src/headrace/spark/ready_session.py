@@ -14,6 +14,7 @@ from headrace.spark.connector import connector_config, connector_folder
 from headrace.spark.data_source import HeadraceDataSource
 from headrace.spark.kinesis.data_source import KinesisDataSource
 from headrace.spark.quick_home import quick_home
+from headrace.spark.socket_folder import socket_settings
 
 # Set by spark-submit, which has chosen the master by then.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -22,6 +23,8 @@ _CONNECTOR_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _PYTHON = "spark.pyspark.python"
 _DRIVER_PYTHON = "spark.pyspark.driver.python"
 _STACK = "-Xss16m"
+# The user's own choice of these settings is left alone as a whole.
+_SOCKETS = "spark.python.unix.domain.socket."
 # Settings that speed up the source, unless the user sets them.
 _DEFAULTS = {"spark.sql.python.filterPushdown.enabled": "true"}
 # Which options Spark masks in plans, beside those named password, secret or token: Spark's default,
@@ -93,6 +96,8 @@ def _start(app_name: str, settings: dict[str, str], realtime: bool) -> SparkSess
         # A laptop's own host name may resolve to an address that cannot be reached.
         settings.setdefault("spark.driver.host", "127.0.0.1")
         settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
+        if not any(each.startswith(_SOCKETS) for each in settings):
+            settings |= socket_settings()
     elif _PYTHON in settings:
         os.environ.setdefault("PYSPARK_PYTHON", settings[_PYTHON])
     settings["spark.driver.extraJavaOptions"] = _java_options(settings)

@@ -9,7 +9,7 @@ A reader or writer is unpickled exactly between the two: the worker has read the
 not read the input. There the acknowledgement is sent. (A setting could not do it: Linux returns to
 delayed acknowledgements by itself, whenever the worker sends something.)
 
-Over Unix domain sockets (spark.python.unix.domain.socket.enabled) there is nothing to do.
+Over Unix domain sockets (`socket_folder`) there is nothing to do.
 """
 
 import os
@@ -36,7 +36,7 @@ class AcknowledgingInput:
 
         self.__dict__.update(state)
         # Only in a task: processes that plan get a request in one piece.
-        if TaskContext.get() is not None:
+        if TaskContext.get() is not None and not _over_unix_sockets():
             acknowledge_received()
 
 
@@ -52,6 +52,11 @@ class AcknowledgingFunction(AcknowledgingInput):
 
     def __call__(self, batches: Any) -> Iterator[Any]:
         return self._function(batches)
+
+
+def _over_unix_sockets() -> bool:
+    """Return whether Spark reaches its Python processes through them, as it says to each."""
+    return os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "false").lower() == "true"
 
 
 def acknowledge_received() -> None:

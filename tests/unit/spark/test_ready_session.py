@@ -1,8 +1,10 @@
 """What `headrace.spark.session` says before Spark starts."""
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkRuntimeError
@@ -101,3 +103,30 @@ def test_local_workers_run_this_python_unless_the_user_chose_another(
 
     assert os.environ.get("PYSPARK_PYTHON") == expected
     assert os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"spark.master": "spark://somewhere:7077"},
+        {"spark.python.unix.domain.socket.enabled": "false"},
+        {"spark.python.unix.domain.socket.dir": "/run/user/1000"},
+    ],
+)
+def test_sockets_of_a_cluster_or_of_the_user_s_choice_are_left_alone(
+    config: dict[str, str], start: Callable[[dict[str, str]], dict[str, str]]
+) -> None:
+    settings = start(config)
+
+    sockets = {key: settings[key] for key in settings if ".socket." in key}
+    assert sockets == {key: config[key] for key in config if ".socket." in key}
+
+
+def test_a_local_session_reaches_its_workers_through_sockets_that_only_its_user_may_open(
+    start: Callable[[dict[str, str]], dict[str, str]],
+) -> None:
+    settings = start({})
+
+    assert settings["spark.python.unix.domain.socket.enabled"] == "true"
+    folder = Path(settings["spark.python.unix.domain.socket.dir"])
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700

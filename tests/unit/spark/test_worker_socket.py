@@ -54,6 +54,17 @@ def test_a_function_acknowledges_where_it_is_unpickled(monkeypatch: pytest.Monke
     assert calls == ["now"]
 
 
+def test_over_unix_sockets_there_is_nothing_to_acknowledge(monkeypatch: pytest.MonkeyPatch) -> None:
+    pickled = pickle.dumps(_Reader())
+    calls: list[str] = []
+    monkeypatch.setattr(worker_socket, "acknowledge_received", lambda: calls.append("now"))
+    monkeypatch.setattr(TaskContext, "_taskContext", object.__new__(TaskContext))
+    monkeypatch.setenv("PYTHON_UNIX_DOMAIN_ENABLED", "true")
+
+    assert pickle.loads(pickled).topic == "clicks"
+    assert calls == []
+
+
 def _is_quick(between: Callable[[], object]) -> bool:
     """Whether a worker can have its input without a stall: one that is forced happens each time,
     one that a busy machine causes does not."""

@@ -1,0 +1,56 @@
+"""The folder of the sockets between Spark's Java process and its Python workers."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.spark import socket_folder
+from headrace.spark.socket_folder import socket_settings
+
+_FORKS = """
+import os, sys
+from headrace.spark.socket_folder import socket_settings
+folder = socket_settings()["spark.python.unix.domain.socket.dir"]
+if (child := os.fork()) == 0:
+    sys.exit()
+os.waitpid(child, 0)
+print(folder, os.path.isdir(folder))
+"""
+
+
+@pytest.fixture
+def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    socket_folder._folder.cache_clear()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    yield tmp_path
+    socket_folder._folder.cache_clear()
+
+
+def test_a_folder_whose_sockets_would_have_too_long_names_is_not_used(
+    temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = temporary_folder / ("d" * 60)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+
+    assert socket_settings() == {}
+
+
+def test_a_system_without_such_sockets_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("socket.AF_UNIX")
+
+    assert socket_settings() == {}
+
+
+def test_the_folder_is_removed_when_its_process_ends_and_not_when_a_child_of_it_does() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKS], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    folder, was_there = done.stdout.split()
+    assert was_there == "True"
+    assert not os.path.exists(folder)  # noqa: PTH110, a name
