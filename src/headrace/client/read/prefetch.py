@@ -3,8 +3,8 @@
 It keeps one fetch in flight to every leader, moves the cursors over the responses, and passes
 fetched ranges on through a queue. The reader's thread decodes them.
 
-Rule 1: this thread alone touches cursors, leader fetches and the pool. It shares the queue, the
-budget and the waker with the reader's thread.
+Rule 1: this thread alone touches cursors, leader fetches and the pool, or before it starts a caller
+of `get` that fetches first. It shares the queue, the budget and the waker with the reader's thread.
 Rule 2: a failure that a moved leader or a lost connection explains is retried (`LeaderSearch`). An
 error that ends the fetching is raised by `get`, after all ranges that came before it.
 Rule 3: every request reserves its bytes before it is sent (`FetchBudget`): a caller that stops
@@ -65,6 +65,8 @@ class Prefetch:
         limit_bytes: how many bytes to hold, requested or received, until `release` is called.
         reset: where to continue when a position is not in the log; None to raise.
         topic_ids: of topics that no later one of the same name may stand for.
+        expect_one_fetch: fetch in the thread that calls `get` until there is something to return,
+            and start the thread only if anything is left then. A short range needs none.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Prefetch:
         read_committed: bool = False,
         reset: LogEdge | None = None,
         topic_ids: Mapping[str, UUID] | None = None,
+        expect_one_fetch: bool = False,
     ) -> None:
         self._settings = settings
         self._topic_ids = topic_ids or {}
@@ -95,12 +98,16 @@ class Prefetch:
         self._closing = False
         self._ended = False
         self._lock = threading.Lock()
+        self._calls_fetch = expect_one_fetch
+        # Held by whoever fetches: the thread, or before it a caller of `get`.
+        self._fetching = threading.Lock()
         self.add(ranges)
         self._thread = threading.Thread(target=self._run, name="headrace-prefetch", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the thread, unless `get` is to fetch first."""
+        if not self._calls_fetch:
+            self._thread.start()
 
     def add(self, ranges: Mapping[TopicPartition, ResolvedRange]) -> bool:
         """Fetch these ranges too; return False if fetching has ended. Any thread may call it."""
@@ -122,6 +129,8 @@ class Prefetch:
             queue.Empty: none has come in that time.
             ClientError: the error that ended the fetching.
         """
+        if self._calls_fetch:
+            self._fetch_first()
         item = self._ready.get(timeout=timeout_seconds)
         if isinstance(item, FetchedRange):
             return item
@@ -144,10 +153,34 @@ class Prefetch:
         self._closing = True
         self._waker.wake()
         self._ready.put(_End(None))
+        # A call that fetches notices within a poll, or when its request times out.
+        if not self._fetching.acquire(timeout=_CLOSE_SECONDS):
+            return
+        self._fetching.release()
         if self._thread.ident is None:
             self._waker.close()
         else:
             self._thread.join(_CLOSE_SECONDS)
+
+    def _fetch_first(self) -> None:
+        """Fetch until there is something to return; start the thread if anything is left then."""
+        with self._fetching:
+            self._calls_fetch = False
+            try:
+                while is_running := self._is_running():
+                    if not self._ready.empty():
+                        break
+                    self._step()
+            except Exception as error:  # noqa: BLE001 - raised after the ranges before it
+                self._end(error)
+            except BaseException as error:
+                self._end(error)
+                raise
+            else:
+                if is_running:
+                    self._thread.start()
+                else:
+                    self._end(None)
 
     # -- the thread
 
@@ -159,12 +192,15 @@ class Prefetch:
         except BaseException as caught:  # noqa: BLE001 - `get` raises it in the reader's thread
             error = caught
         finally:
-            self._ended = True
-            for fetch in self._fetches.values():
-                fetch.close()
-            self._pool.close()
-            self._waker.close()
-            self._ready.put(_End(error))
+            self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        self._ended = True
+        for fetch in self._fetches.values():
+            fetch.close()
+        self._pool.close()
+        self._waker.close()
+        self._ready.put(_End(error))
 
     def _is_running(self) -> bool:
         with self._lock:

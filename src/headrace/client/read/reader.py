@@ -84,6 +84,9 @@ class Reader:
             topic): `LogEdge.EARLIEST` or `LogEdge.LATEST`. The offsets in between are in `lost`.
         topic_ids: of topics whose offsets were stored. A later topic of the same name is not read,
             but raises a `BrokerError` (`unknown_topic_id`): stored offsets mean nothing in it.
+        expect_one_fetch: for ranges so short that one fetch has them. It is sent by the first call
+            of `poll`, which then waits for it whatever its time limit is; the thread that fetches
+            ahead starts only if more is left.
 
     Attributes:
         resolved_ranges: the offsets that the ranges were resolved to.
@@ -123,6 +126,7 @@ class Reader:
         max_bytes_in_flight: int = BYTES_IN_FLIGHT,
         reset: LogEdge | None = None,
         topic_ids: Mapping[str, UUID] = _ANY_TOPIC,
+        expect_one_fetch: bool = False,
     ) -> None:
         _check_arguments(ranges, batch_rows, columns, max_bytes_in_flight)
         self.lost: list[LostRange] = []
@@ -139,6 +143,7 @@ class Reader:
             read_committed=read_committed,
             reset=reset,
             topic_ids=topic_ids,
+            expect_one_fetch=expect_one_fetch,
         )
         layout: Layout = "view" if views else "binary"
         self._decoder = ChunkDecoder(columns, layout, batch_rows, self._prefetch.release)

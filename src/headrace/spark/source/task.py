@@ -173,6 +173,7 @@ class SourceTask:
             {left.partition: ReadRange(left.start, left.end)},
             read_committed=self.options.read_committed,
             columns=names,
+            expect_one_fetch=True,
         ) as reader:
             while not reader.ended:
                 chunk = reader.poll(settings.api_timeout_ms / 1000)
