@@ -1,4 +1,4 @@
-"""The REST proxy beside a minimal one of starlette, uvicorn and aiokafka, on one broker.
+"""The REST proxy beside a minimal one of aiohttp and aiokafka, on one broker.
 
 Both are one process, and write with acks=all. The load is the same bytes over plain sockets. Topics
 have four partitions.
@@ -27,7 +27,7 @@ _PARTITIONS = 4
 _ROUNDS = 5
 _SECONDS = 5.0
 _MOST_P99_MS = 5.0
-_THEIRS = "against starlette + aiokafka"
+_THEIRS = "against aiohttp + aiokafka"
 
 Figures = dict[str, list[float]]
 

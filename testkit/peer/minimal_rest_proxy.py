@@ -1,4 +1,4 @@
-"""The least that produces over HTTP: starlette, uvicorn and aiokafka, in a process of its own.
+"""The least that produces over HTTP: aiohttp and aiokafka, in a process of its own.
 
 The first draft of such a proxy: parses a body of API v2's JSON format, sends every record, and
 answers with the offsets. It knows no limits, and checks nothing.
@@ -9,20 +9,16 @@ import json
 import re
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import uvicorn
+from aiohttp import web
 from aiokafka import AIOKafkaProducer
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
 
 from headrace.testing.readiness import free_port
 from testkit.process.child_process import ChildProcess
 
-_STARTED = re.compile(r"Application startup complete")
+_STARTED = re.compile(r"Running on ")
+_BODY_MAX_BYTES = 16 * 1024 * 1024
 _START_SECONDS = 60.0
 
 
@@ -47,38 +43,31 @@ class MinimalRestProxy(ChildProcess):
         )
 
 
-def application(brokers: str) -> Starlette:
+def application(brokers: str) -> web.Application:
     """Return the proxy of a cluster."""
-    producers: list[AIOKafkaProducer] = []
+    producer_key = web.AppKey("producer", AIOKafkaProducer)
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        producer = AIOKafkaProducer(bootstrap_servers=brokers, acks="all")
-        await producer.start()
-        producers.append(producer)
+    async def lifespan(app: web.Application) -> AsyncIterator[None]:
+        app[producer_key] = AIOKafkaProducer(bootstrap_servers=brokers, acks="all")
+        await app[producer_key].start()
         yield
-        await producer.stop()
+        await app[producer_key].stop()
 
-    async def produce(request: Request) -> JSONResponse:
-        topic = request.path_params["topic"]
-        records = json.loads(await request.body())["records"]
-        sent = [
-            await producers[0].send(topic, json.dumps(each["value"]).encode()) for each in records
-        ]
+    async def produce(request: web.Request) -> web.Response:
+        topic, producer = request.match_info["topic"], request.app[producer_key]
+        records = (await request.json())["records"]
+        sent = [await producer.send(topic, json.dumps(each["value"]).encode()) for each in records]
         placed = await asyncio.gather(*sent)
         offsets = [{"partition": each.partition, "offset": each.offset} for each in placed]
-        return JSONResponse({"offsets": offsets, "key_schema_id": None, "value_schema_id": None})
+        return web.json_response(
+            {"offsets": offsets, "key_schema_id": None, "value_schema_id": None}
+        )
 
-    return Starlette(
-        routes=[Route("/topics/{topic}", produce, methods=["POST"])], lifespan=lifespan
-    )
+    app = web.Application(client_max_size=_BODY_MAX_BYTES)
+    app.router.add_post("/topics/{topic}", produce)
+    app.cleanup_ctx.append(lifespan)
+    return app
 
 
 if __name__ == "__main__":
-    uvicorn.run(
-        application(sys.argv[1]),
-        host="127.0.0.1",
-        port=int(sys.argv[2]),
-        loop="asyncio",
-        access_log=False,
-    )
+    web.run_app(application(sys.argv[1]), host="127.0.0.1", port=int(sys.argv[2]), access_log=None)
