@@ -1,5 +1,6 @@
 """`headrace rest`: Confluent's REST API on a Kafka cluster."""
 
+import gc
 from pathlib import Path
 from typing import Annotated
 
@@ -108,8 +109,14 @@ def rest(
             users=users,
         )
     )
+
+    def ready() -> None:
+        # These objects stay: the garbage collector, which stops all threads, need not scan them.
+        gc.freeze()
+        print(f"The REST API is at {server.url}", flush=True)
+
     with until_signal():
-        server.run(lambda: print(f"The REST API is at {server.url}", flush=True))
+        server.run(ready)
     print("Stopped.")
 
 

@@ -24,7 +24,7 @@ from headrace.gateway.rest.produce.record import Record
 from headrace.gateway.rest.request import V2_TYPE, Request
 from headrace.gateway.rest.route import Route
 from headrace.gateway.rest.v2.produce import (
-    parse_records,
+    parse_few_records,
     partition_index,
     produce,
     produce_to_partition,
@@ -116,18 +116,19 @@ class FastProduce:
     def start(self, plan: ProducePlan, body: bytes) -> PlainRecords | None:
         """Queue the records of a request; None to decline, and then none is queued."""
         services = self._services()
-        if services is None or len(body) + body.count(b"{") * RECORD_BYTES > LARGE_BYTES:
+        if services is None:
             return None
         leaders = services.producer.known(plan.topic)
         if leaders is None or (
             plan.partition is not None and plan.partition not in leaders.leaders
         ):
             return None
+        most_objects = (LARGE_BYTES - len(body)) // RECORD_BYTES
         try:
-            records = parse_records(body, plan.form, plan.partition)
+            records = parse_few_records(body, plan.form, plan.partition, most_objects)
         except Exception:  # noqa: BLE001, the application meets it again, and answers it
             return None
-        if not has_quick_keys(records):
+        if records is None or not has_quick_keys(records):
             return None
         return PlainRecords(records, services.producer.put(plan.topic, leaders, records))
 

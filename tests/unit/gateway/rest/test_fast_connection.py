@@ -405,7 +405,7 @@ def test_what_fails_before_a_record_is_queued_is_left_to_uvicorn(
     async def test(proxy: Proxy) -> None:
         fast = proxy.app.fast_produce
         found = fast._find
-        monkeypatch.setattr(fast_produce, "parse_records", fail)
+        monkeypatch.setattr(fast_produce, "parse_few_records", fail)
         [unparsed] = await proxy.ask((PLAIN,))
         monkeypatch.undo()
         fast._find = fail

@@ -46,11 +46,11 @@ def test_puts_while_a_batch_is_on_its_way_go_into_the_next_one() -> None:
 
     assert queue.take([WHERE], 0.0, 1000) == []
     assert queue.finish(sending, WrittenBatch(5, -1), 0.0) == [first]
-    assert first.outcomes == [Placed(0, 5, 1000)]
+    assert list(first.outcomes) == [Placed(0, 5, 1000)]
     [following] = queue.take([WHERE], 0.0, 1001)
     assert values(following.encoded()) == [b"b", b"c", b"d"]
     assert queue.finish(following, WrittenBatch(6, 777), 0.0) == [second, third]
-    assert third.outcomes == [Placed(0, 7, 777), Placed(0, 8, 777)]
+    assert list(third.outcomes) == [Placed(0, 7, 777), Placed(0, 8, 777)]
     assert queue.busy() == []
 
 
@@ -74,7 +74,7 @@ def test_what_waits_behind_a_batch_that_is_given_up_fails_and_the_next_epoch_beg
     second = put(queue, b"b")
 
     assert queue.finish(sending, LOST, RETRY_SECONDS) == [first, second]
-    assert second.outcomes == [LOST]
+    assert list(second.outcomes) == [LOST]
     put(queue, b"c")
     [following] = queue.take([WHERE], 30.0, 1000)
     batch = decode(following.encoded()).columns
@@ -143,7 +143,7 @@ def test_a_put_that_is_larger_than_a_batch_is_divided_and_answered_as_a_whole() 
 
     assert written == contents
     assert finished == [delivery]
-    assert delivery.outcomes == [Placed(0, at, 1000) for at in range(5)]
+    assert list(delivery.outcomes) == [Placed(0, at, 1000) for at in range(5)]
     assert queue.busy() == []
 
 
@@ -159,8 +159,8 @@ def test_records_with_times_and_headers_share_a_batch_with_plain_ones() -> None:
     assert columns.column("value").to_pylist() == [b"a", b"b"]
     assert [len(each or ()) for each in columns.column("headers").to_pylist()] == [0, 1]
     assert queue.finish(sending, WrittenBatch(3, -1), 0.0) == [plain, delivery]
-    assert plain.outcomes == [Placed(0, 3, 1000)]
-    assert delivery.outcomes == [Placed(0, 4, 7)]
+    assert list(plain.outcomes) == [Placed(0, 3, 1000)]
+    assert list(delivery.outcomes) == [Placed(0, 4, 7)]
 
 
 def test_a_round_is_bounded_with_its_retries_and_every_partition_has_its_turn() -> None:

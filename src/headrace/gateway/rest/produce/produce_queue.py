@@ -24,7 +24,7 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.retry import STALE_LEADER
 from headrace.client.write.batch_writer import WrittenBatch
 from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
-from headrace.gateway.rest.produce.record import Placed, Record, measure
+from headrace.gateway.rest.produce.record import Placed, PlacedRun, Record, measure
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import add_sequence
 from headrace.records.column import HEADERS, TIMESTAMP
@@ -46,8 +46,6 @@ _MAY_PASS: Final = STALE_LEADER | {
     ErrorCode.not_enough_replicas_after_append,
     ErrorCode.request_timed_out,
 }
-# Makes a NamedTuple in half the time its own constructor takes.
-_new: Final = tuple.__new__
 _PLAIN: Final = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
@@ -58,19 +56,20 @@ class Delivery:
         outcomes: complete once `left` is 0.
     """
 
-    __slots__ = ("left", "outcomes")
+    __slots__ = ("_single", "left", "outcomes")
 
     def __init__(self, count: int) -> None:
-        self.outcomes: list[Placed | ClientError | None] = [None] * count
+        self._single: list[Placed | ClientError | None] = [None] * count
+        self.outcomes: Sequence[Placed | ClientError | None] = self._single
         self.left = count
 
     def finish(self, index: int, outcome: Placed | ClientError) -> bool:
         """Note the outcome of one record; return whether it was the last."""
-        self.outcomes[index] = outcome
+        self._single[index] = outcome
         self.left -= 1
         return self.left == 0
 
-    def finish_all(self, outcomes: list[Placed | ClientError | None]) -> None:
+    def finish_all(self, outcomes: Sequence[Placed | ClientError]) -> None:
         """Note the outcomes of all records at once."""
         self.outcomes = outcomes
         self.left = 0
@@ -119,14 +118,13 @@ class QueuedRecords(NamedTuple):
         )
         return first, rest
 
-    def finish(self, outcomes: list[Placed | ClientError | None]) -> bool:
+    def finish(self, outcomes: Sequence[Placed | ClientError]) -> bool:
         """Note what became of each; return whether that completes their put."""
         delivery = self.delivery
         if len(outcomes) == len(delivery.outcomes):
             delivery.finish_all(outcomes)
             return True
         for place, outcome in zip(self.places, outcomes, strict=True):
-            assert outcome is not None
             delivery.finish(place, outcome)
         return delivery.left == 0
 
@@ -373,10 +371,10 @@ def _placed(sending: Sending, written: WrittenBatch) -> list[Delivery]:
     append_ms = written.log_append_time_ms
     for row in sending.rows:
         end = offset + len(row.places)
-        outcomes: list[Placed | ClientError | None]
+        outcomes: Sequence[Placed]
         if row.is_plain or append_ms >= 0:
             time_ms = sending.time_ms if append_ms < 0 else append_ms
-            outcomes = [_new(Placed, (index, at, time_ms)) for at in range(offset, end)]
+            outcomes = PlacedRun(index, offset, end - offset, time_ms)
         else:
             outcomes = [
                 Placed(index, at, sending.time_ms if (own := each.timestamp_ms) is None else own)

@@ -16,12 +16,12 @@ from headrace.client.settings import ClientSettings
 from headrace.client.write.partitioner import partition_of
 from headrace.gateway.rest.cluster_calls import ClusterCalls
 from headrace.gateway.rest.produce.produce_queue import Delivery, QueuedRecords
-from headrace.gateway.rest.produce.record import Placed, Record
+from headrace.gateway.rest.produce.record import Placed, PlacedRun, Record
 from headrace.gateway.rest.produce.record_writer import RecordWriter
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
-Outcomes = list[Placed | ClientError]
+Outcomes = Sequence[Placed | ClientError]
 
 _KNOWN_SECONDS: Final = 30.0
 _MOST_TOPICS: Final = 10_000
@@ -180,4 +180,9 @@ def _resolve(deliveries: list[Delivery]) -> None:
     for each in deliveries:
         assert isinstance(each, _PendingDelivery)
         if not each.future.done():  # its request may be gone
-            each.future.set_result([one for one in each.outcomes if one is not None])
+            outcomes = each.outcomes
+            each.future.set_result(
+                outcomes
+                if isinstance(outcomes, PlacedRun)
+                else [one for one in outcomes if one is not None]
+            )

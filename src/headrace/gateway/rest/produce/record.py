@@ -1,7 +1,7 @@
 """A record between a request and the log."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, overload
 
 _OVERHEAD_BYTES: Final = 32
 _HEADER_BYTES: Final = 16
@@ -64,3 +64,40 @@ class Placed(NamedTuple):
     partition: int
     offset: int
     timestamp_ms: int
+
+
+class PlacedRun(Sequence[Placed]):
+    """Where records were written that follow each other in one partition.
+
+    Most requests have one of these: a `Placed` for each record is made only where one is asked for.
+
+    Args:
+        offset: of the first.
+    """
+
+    __slots__ = ("_count", "offset", "partition", "timestamp_ms")
+
+    def __init__(self, partition: int, offset: int, count: int, timestamp_ms: int) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def offsets(self) -> range:
+        """The offsets, in the order of the records."""
+        return range(self.offset, self.offset + self._count)
+
+    @overload
+    def __getitem__(self, index: int) -> Placed: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Placed]: ...
+
+    def __getitem__(self, index: int | slice) -> Placed | list[Placed]:
+        if isinstance(index, slice):
+            return [Placed(self.partition, at, self.timestamp_ms) for at in self.offsets[index]]
+        return Placed(self.partition, self.offsets[index], self.timestamp_ms)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from headrace.client.error import BrokerError, ClientError
 from headrace.gateway.rest.consumer.embedded_format import (
     BINARY,
+    JSON,
     WITH_SCHEMA,
     format_of,
     read_records,
@@ -15,13 +16,15 @@ from headrace.gateway.rest.error import RestError, cluster_error, needs_registry
 from headrace.gateway.rest.exchange import Exchange
 from headrace.gateway.rest.json_document import read_object, write_json
 from headrace.gateway.rest.produce.producer import Outcomes
-from headrace.gateway.rest.produce.record import Placed, Record
+from headrace.gateway.rest.produce.record import Placed, PlacedRun, Record
 from headrace.gateway.rest.request import V2_TYPE, Answer, Request
 from headrace.gateway.rest.request_body import MOST_BODY_BYTES
 from headrace.gateway.rest.v2.schema_records import encode_records
+from headrace.gateway.rest.v2.text_records import cut_texts
 from headrace.gateway.rest.v2.topic import topic_error
 
 MOST_RECORDS: Final = 10_000
+_SUCCESS: Final = ',"error_code":null,"error":null}'
 
 
 async def produce(exchange: Exchange) -> Answer | None:
@@ -85,10 +88,34 @@ def parse_records(body: bytes, form: str, index: int | None) -> list[Record]:
     Raises:
         RestError: it has none.
     """
+    records = cut_texts(body, MOST_RECORDS) if form == JSON else None
+    return _in_partition(_read(body, form) if records is None else records, index)
+
+
+def parse_few_records(
+    body: bytes, form: str, index: int | None, most_objects: int
+) -> list[Record] | None:
+    """Return the records of a body that has few; None if it has more objects, in records too.
+
+    Raises:
+        RestError: it has none.
+    """
+    records = cut_texts(body, min(most_objects, MOST_RECORDS)) if form == JSON else None
+    if records is None:
+        if body.count(b"{") > most_objects:
+            return None
+        records = _read(body, form)
+    return _in_partition(records, index)
+
+
+def _read(body: bytes, form: str) -> list[Record]:
     # Without a backslash in the document no text in it has anything to escape.
     has_escapes = b"\\" in body
     found = read_object(body).get("records")
-    records = read_records(found, form, MOST_RECORDS, has_escapes=has_escapes)
+    return read_records(found, form, MOST_RECORDS, has_escapes=has_escapes)
+
+
+def _in_partition(records: list[Record], index: int | None) -> list[Record]:
     if index is None:
         return records
     return [each._replace(partition=index) for each in records]
@@ -101,15 +128,20 @@ def write_offsets(
     value_id: int | None = None,
 ) -> bytes:
     """Return the response to a produce request as JSON."""
-    offsets = ",".join(
-        [
-            # What `write_json` makes of it, sooner.
-            f'{{"partition":{each.partition},"offset":{each.offset},"error_code":null,"error":null}}'
-            if isinstance(each, Placed)
-            else write_json(_failure(record, each)).decode()
-            for record, each in zip(records, outcomes, strict=True)
-        ]
-    )
+    # What `write_json` makes of it, sooner.
+    if isinstance(outcomes, PlacedRun):
+        before = f'{{"partition":{outcomes.partition},"offset":'
+        numbers = f"{_SUCCESS},{before}".join(map(str, outcomes.offsets))
+        offsets = f"{before}{numbers}{_SUCCESS}"
+    else:
+        offsets = ",".join(
+            [
+                f'{{"partition":{each.partition},"offset":{each.offset}{_SUCCESS}'
+                if isinstance(each, Placed)
+                else write_json(_failure(record, each)).decode()
+                for record, each in zip(records, outcomes, strict=True)
+            ]
+        )
     key, value = (f"{each:d}" if each is not None else "null" for each in (key_id, value_id))
     ids = f'"key_schema_id":{key},"value_schema_id":{value}'
     return f'{{"offsets":[{offsets}],{ids}}}'.encode()
