@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from headrace.client.error import BrokerError, ClientError
+from headrace.client.error import AuthenticationFailed, BrokerError, ClientError
 from headrace.client.network.retry import STALE_LEADER
 from headrace.client.write.batch_writer import WrittenBatch
 from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity
@@ -392,6 +392,8 @@ def _failed(rows: Sequence[QueuedRecords], error: ClientError) -> list[Delivery]
 
 def _may_pass(error: ClientError) -> bool:
     """Return whether sending again may help: a leader moves, or a connection was lost."""
+    if isinstance(error, AuthenticationFailed):  # brokers may lock a user out who tries too often
+        return False
     return not isinstance(error, BrokerError) or error.code in _MAY_PASS
 
 
