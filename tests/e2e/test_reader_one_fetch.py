@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from headrace.client.admin.admin import Admin, NewTopic
-from headrace.client.error import PositionOutOfRange, Unreachable
+from headrace.client.error import ClientError, PositionOutOfRange, Unreachable
 from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.prefetch import Prefetch
 from headrace.client.read.read_range import ReadRange
 from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
@@ -101,11 +102,43 @@ def test_a_first_fetch_that_waits_ends_when_another_thread_closes_the_reader(
 
 
 def test_a_broker_that_is_away_is_reported_by_the_call(partition: TopicPartition) -> None:
-    nobody = settings("127.0.0.1:1", default_api_timeout_ms="100", retry_backoff_ms="1")
+    absent = settings("127.0.0.1:1", default_api_timeout_ms="100", retry_backoff_ms="1")
 
     with (
-        Reader(nobody, {partition: ReadRange(0, 100)}, expect_one_fetch=True) as reader,
+        Reader(absent, {partition: ReadRange(0, 100)}, expect_one_fetch=True) as reader,
         pytest.raises(Unreachable),
     ):
         reader.poll()
     assert reader.ended
+
+
+def test_the_first_call_keeps_its_time_limit_and_fetching_goes_on(
+    broker: BrokerProcess, partition: TopicPartition
+) -> None:
+    ranges = {partition: ReadRange(100)}
+    patient = settings(broker.address, fetch_max_wait_ms="30000")
+    with Reader(patient, ranges, follow=True, expect_one_fetch=True) as reader:
+        assert reader.poll(0.01) is None
+        with Writer(settings(broker.address), partition.topic) as writer:
+            writer.write(pa.table({"value": [b"late"]}))
+        chunk = reader.poll(60)
+
+    assert chunk is not None
+    assert chunk.columns["value"].to_pylist() == [b"late"]
+
+
+def test_an_interrupted_first_fetch_is_said_and_not_raised_again_and_again(
+    broker: BrokerProcess, partition: TopicPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: Prefetch) -> None:
+        raise KeyboardInterrupt
+
+    with Reader(
+        settings(broker.address), {partition: ReadRange(0, 100)}, expect_one_fetch=True
+    ) as reader:
+        monkeypatch.setattr(Prefetch, "_step", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            reader.poll(60)
+        with pytest.raises(ClientError, match="make another reader"):
+            reader.poll(60)
+        assert reader.ended

@@ -132,32 +132,34 @@ def test_what_is_acknowledged_is_there_once_although_the_broker_is_killed(
     assert acknowledged <= set(found)
 
 
-def test_a_wrong_password_is_the_cluster_s_answer_and_not_the_proxy_s_end(
+def test_a_login_that_is_refused_for_a_while_loses_and_doubles_nothing(
     broker: BrokerProcess, client: ClientSettings
 ) -> None:
-    with (
-        RestServer(RestSettings(client=client, listen=Address("127.0.0.1", 0))) as proxy,
-        RestClient(proxy.url) as connection,
-    ):
-        body = b'{"records": [{"value": "x"}]}'
-        assert connection.raw("POST", f"/topics/{TOPIC}", body, JSON_TYPE)[0] == 200
-        users = Path(broker.settings["headrace.sasl.plain.users.file"])
+    users = Path(broker.settings["headrace.sasl.plain.users.file"])
+    answers: list[tuple[int, bytes]] = []
+
+    def write(text: str) -> None:
+        body = json.dumps({"records": [{"value": text}]}).encode()
+        with RestClient(proxy.url) as connection:
+            answers.append(connection.raw("POST", f"/topics/{TOPIC}", body, JSON_TYPE))
+
+    with RestServer(RestSettings(client=client, listen=Address("127.0.0.1", 0))) as proxy:
+        write("first")
         users.write_text("anna=another\n")
         broker.kill()
         broker.start()
-
-        status, answer = connection.raw("POST", f"/topics/{TOPIC}", body, JSON_TYPE)
-
-        assert PASSWORD.encode() not in answer
-        assert status != 200 or json.loads(answer)["offsets"][0]["error_code"] is not None
+        waiting = threading.Thread(target=write, args=("second",))
+        waiting.start()
+        wait_until(lambda: "authentication_failed" in broker.log, what="a login that is refused")
         users.write_text(f"anna={PASSWORD}\n")
         broker.kill()
         broker.start()
-        wait_until(
-            lambda: (
-                b'"error_code":null'
-                in connection.raw("POST", f"/topics/{TOPIC}", body, JSON_TYPE)[1]
-            ),
-            what="a record that is written again",
-            timeout_seconds=60,
-        )
+        waiting.join(60)
+        write("third")
+
+    assert not waiting.is_alive()
+    assert PASSWORD.encode() not in b"".join(text for _, text in answers)
+    with Reader.of_topics(client, TOPIC) as reader:
+        found = [json.loads(value) for value in reader.read_all()["value"].to_pylist()]
+    assert sorted(found) == ["first", "second", "third"]
+    assert [status for status, _ in answers] == [200, 200, 200]

@@ -111,7 +111,8 @@ def rest(
     )
 
     def ready() -> None:
-        # These objects stay: the garbage collector, which stops all threads, need not scan them.
+        # Modules stay: the garbage collector, which stops all threads, need not scan them again.
+        gc.collect()
         gc.freeze()
         print(f"The REST API is at {server.url}", flush=True)
 

@@ -14,7 +14,7 @@ from headrace.spark.connector import connector_config, connector_folder
 from headrace.spark.data_source import HeadraceDataSource
 from headrace.spark.kinesis.data_source import KinesisDataSource
 from headrace.spark.quick_home import quick_home
-from headrace.spark.socket_folder import socket_settings
+from headrace.spark.socket_folder import socket_settings, sockets_were_used
 
 # Set by spark-submit, which has chosen the master by then.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -23,7 +23,7 @@ _CONNECTOR_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _PYTHON = "spark.pyspark.python"
 _DRIVER_PYTHON = "spark.pyspark.driver.python"
 _STACK = "-Xss16m"
-# The user's own choice of these settings is left alone as a whole.
+# If `config` has any of these settings, none is added.
 _SOCKETS = "spark.python.unix.domain.socket."
 # Settings that speed up the source, unless the user sets them.
 _DEFAULTS = {"spark.sql.python.filterPushdown.enabled": "true"}
@@ -98,8 +98,12 @@ def _start(app_name: str, settings: dict[str, str], realtime: bool) -> SparkSess
         settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
         if not any(each.startswith(_SOCKETS) for each in settings):
             settings |= socket_settings()
-    elif _PYTHON in settings:
-        os.environ.setdefault("PYSPARK_PYTHON", settings[_PYTHON])
+    else:
+        if _PYTHON in settings:
+            os.environ.setdefault("PYSPARK_PYTHON", settings[_PYTHON])
+        if sockets_were_used():
+            # The Java process keeps the settings of an earlier session, on this machine.
+            settings.setdefault(f"{_SOCKETS}enabled", "false")
     settings["spark.driver.extraJavaOptions"] = _java_options(settings)
     if realtime:
         settings |= connector_config(settings)

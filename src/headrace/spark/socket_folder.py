@@ -1,9 +1,9 @@
 """A folder for the Unix domain sockets between Spark's Java process and its Python workers.
 
-Over them a small micro-batch takes a tenth less time than over TCP on loopback. Spark then asks a
-worker's caller for no secret: who may open the socket may run code. So the sockets lie in a folder
-that only this user may enter, not in the shared folder for temporary files, which is Spark's
-default and leaves the matter to the umask.
+Over them a small micro-batch takes a tenth less time than over TCP on loopback. Spark's Java
+process then asks for no secret when it is called: who may open a socket may run code. So the
+sockets lie in a folder that only this user may enter, not in the shared folder for temporary files,
+which is Spark's default and leaves the matter to the umask.
 """
 
 import atexit
@@ -11,35 +11,49 @@ import os
 import shutil
 import socket
 import tempfile
-from functools import cache
+from pathlib import Path
 from typing import Final
 
 _ENABLED: Final = "spark.python.unix.domain.socket.enabled"
 _FOLDER: Final = "spark.python.unix.domain.socket.dir"
-# What Linux and macOS accept (macOS the less), and what Spark adds: "/.", a UUID and ".sock".
+# The longest path of a socket on macOS; Linux allows 107.
 _PATH_MAX_BYTES: Final = 103
+# What Spark adds to the folder: "/.", a UUID and ".sock".
 _NAME_BYTES: Final = 43
+
+# By process: a forked one makes its own.
+_folders: dict[int, str] = {}
 
 
 def socket_settings() -> dict[str, str]:
     """Return Spark's settings for such sockets in a folder of this process; none where the system
-    has none, or where the name of the folder would be too long for one.
+    has none, where no folder can be made, or where its name would be too long for a socket's.
 
     They serve only a driver and executors on this machine: a cluster's machines lack the folder.
     """
     if not hasattr(socket, "AF_UNIX"):
         return {}
-    folder = _folder()
+    try:
+        folder = _folder()
+    except OSError:
+        return {}  # Spark works over TCP, only more slowly
     if len(os.fsencode(folder)) + _NAME_BYTES > _PATH_MAX_BYTES:
         return {}
     return {_ENABLED: "true", _FOLDER: folder}
 
 
-@cache
+def sockets_were_used() -> bool:
+    """Return whether a session of this process may have had such settings."""
+    return os.getpid() in _folders
+
+
 def _folder() -> str:
-    """Return the folder, which is removed when this process ends."""
-    folder = tempfile.mkdtemp(prefix="headrace-spark-")
-    atexit.register(_remove, folder, os.getpid())
+    """Return the folder, which is removed when this process ends; a new one if it is gone."""
+    owner = os.getpid()
+    folder = _folders.get(owner)
+    if folder is None or not Path(folder).is_dir():
+        folder = _folders[owner] = tempfile.mkdtemp(prefix="hr-")
+        atexit.register(_remove, folder, owner)
     return folder
 
 

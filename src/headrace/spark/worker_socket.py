@@ -55,7 +55,7 @@ class AcknowledgingFunction(AcknowledgingInput):
 
 
 def _over_unix_sockets() -> bool:
-    """Return whether Spark reaches its Python processes through them, as it says to each."""
+    """Return whether Spark reaches this process through them, which it says in a variable."""
     return os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "false").lower() == "true"
 
 

@@ -12,11 +12,13 @@ from pyspark.sql import SparkSession
 
 import headrace.spark
 from headrace.process.java import JavaMissing, find_java
+from headrace.spark import socket_folder
 from headrace.spark.ready_session import SparkUnavailable
 
 
 @pytest.fixture(autouse=True)
 def no_session(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(socket_folder, "_folders", {})
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     find_java.cache_clear()
     yield
@@ -130,3 +132,13 @@ def test_a_local_session_reaches_its_workers_through_sockets_that_only_its_user_
     assert settings["spark.python.unix.domain.socket.enabled"] == "true"
     folder = Path(settings["spark.python.unix.domain.socket.dir"])
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_session_on_a_cluster_does_not_inherit_the_sockets_of_one_on_this_machine(
+    start: Callable[[dict[str, str]], dict[str, str]],
+) -> None:
+    start({})
+
+    settings = start({"spark.master": "spark://somewhere:7077"})
+
+    assert settings["spark.python.unix.domain.socket.enabled"] == "false"

@@ -1,9 +1,10 @@
 """The folder of the sockets between Spark's Java process and its Python workers."""
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from headrace.spark import socket_folder
 from headrace.spark.socket_folder import socket_settings
 
+# A test's own folder has too long a name for a socket.
+_SHORT = tempfile.gettempdir()
 _FORKS = """
 import os, sys
 from headrace.spark.socket_folder import socket_settings
@@ -23,11 +26,10 @@ print(folder, os.path.isdir(folder))
 
 
 @pytest.fixture
-def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    socket_folder._folder.cache_clear()
+def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(socket_folder, "_folders", {})
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    yield tmp_path
-    socket_folder._folder.cache_clear()
+    return tmp_path
 
 
 def test_a_folder_whose_sockets_would_have_too_long_names_is_not_used(
@@ -38,6 +40,24 @@ def test_a_folder_whose_sockets_would_have_too_long_names_is_not_used(
     monkeypatch.setattr("tempfile.tempdir", str(deep))
 
     assert socket_settings() == {}
+
+
+def test_a_folder_that_is_gone_is_made_again_and_one_that_cannot_be_made_is_not_needed(
+    temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = Path(tempfile.mkdtemp(dir=_SHORT, prefix="t"))
+    monkeypatch.setattr("tempfile.tempdir", str(short))
+    try:
+        first = socket_settings()["spark.python.unix.domain.socket.dir"]
+        Path(first).rmdir()
+        second = socket_settings()["spark.python.unix.domain.socket.dir"]
+        assert Path(second).is_dir()
+        assert socket_settings()["spark.python.unix.domain.socket.dir"] == second
+        Path(second).rmdir()
+        monkeypatch.setattr("tempfile.tempdir", str(short / "none"))
+        assert socket_settings() == {}
+    finally:
+        shutil.rmtree(short)
 
 
 def test_a_system_without_such_sockets_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:

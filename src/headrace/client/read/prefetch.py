@@ -3,8 +3,9 @@
 It keeps one fetch in flight to every leader, moves the cursors over the responses, and passes
 fetched ranges on through a queue. The reader's thread decodes them.
 
-Rule 1: this thread alone touches cursors, leader fetches and the pool, or before it starts a caller
-of `get` that fetches first. It shares the queue, the budget and the waker with the reader's thread.
+Rule 1: this thread alone touches cursors, leader fetches and the pool. Before it starts, a caller
+of `get` may (`expect_one_fetch`). It shares the queue, the budget and the waker with the reader's
+thread.
 Rule 2: a failure that a moved leader or a lost connection explains is retried (`LeaderSearch`). An
 error that ends the fetching is raised by `get`, after all ranges that came before it.
 Rule 3: every request reserves its bytes before it is sent (`FetchBudget`): a caller that stops
@@ -98,15 +99,16 @@ class Prefetch:
         self._closing = False
         self._ended = False
         self._lock = threading.Lock()
-        self._calls_fetch = expect_one_fetch
-        # Held by whoever fetches: the thread, or before it a caller of `get`.
+        self._get_fetches_first = expect_one_fetch
+        # Held by a caller of `get` that fetches, before the thread starts.
         self._fetching = threading.Lock()
+        self._fetching_thread: int | None = None
         self.add(ranges)
         self._thread = threading.Thread(target=self._run, name="headrace-prefetch", daemon=True)
 
     def start(self) -> None:
         """Start the thread, unless `get` is to fetch first."""
-        if not self._calls_fetch:
+        if not self._get_fetches_first:
             self._thread.start()
 
     def add(self, ranges: Mapping[TopicPartition, ResolvedRange]) -> bool:
@@ -129,8 +131,8 @@ class Prefetch:
             queue.Empty: none has come in that time.
             ClientError: the error that ended the fetching.
         """
-        if self._calls_fetch:
-            self._fetch_first()
+        if self._get_fetches_first:
+            timeout_seconds = self._fetch_first(timeout_seconds)
         item = self._ready.get(timeout=timeout_seconds)
         if isinstance(item, FetchedRange):
             return item
@@ -153,7 +155,9 @@ class Prefetch:
         self._closing = True
         self._waker.wake()
         self._ready.put(_End(None))
-        # A call that fetches notices within a poll, or when its request times out.
+        if self._fetching_thread == threading.get_ident():
+            return  # a signal's handler, inside `get`, which ends when the handler has returned
+        # A caller of `get` that fetches was woken, or gives up when its request times out.
         if not self._fetching.acquire(timeout=_CLOSE_SECONDS):
             return
         self._fetching.release()
@@ -162,25 +166,40 @@ class Prefetch:
         else:
             self._thread.join(_CLOSE_SECONDS)
 
-    def _fetch_first(self) -> None:
-        """Fetch until there is something to return; start the thread if anything is left then."""
+    def _fetch_first(self, timeout_seconds: float | None) -> float | None:
+        """Fetch until there is something to return or the time has passed; then start the thread,
+        if anything is left.
+
+        Returns:
+            How much of the time is left.
+        """
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         with self._fetching:
-            self._calls_fetch = False
-            try:
-                while is_running := self._is_running():
-                    if not self._ready.empty():
-                        break
-                    self._step()
-            except Exception as error:  # noqa: BLE001 - raised after the ranges before it
-                self._end(error)
-            except BaseException as error:
-                self._end(error)
-                raise
-            else:
-                if is_running:
-                    self._thread.start()
-                else:
-                    self._end(None)
+            if self._get_fetches_first:
+                self._get_fetches_first = False
+                self._fetching_thread = threading.get_ident()
+                try:
+                    if self._steps_until(deadline):
+                        self._thread.start()
+                    else:
+                        self._end(None)
+                except Exception as error:  # noqa: BLE001 - raised after the ranges before it
+                    self._end(error)
+                except BaseException:
+                    self._end(ClientError("the first fetch was interrupted: make another reader"))
+                    raise
+                finally:
+                    self._fetching_thread = None
+        return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+    def _steps_until(self, deadline: float | None) -> bool:
+        """Fetch until something is ready, all is, or the time has passed; return whether more is
+        to be fetched."""
+        while self._is_running():
+            if not self._ready.empty() or (deadline is not None and time.monotonic() >= deadline):
+                return True
+            self._step()
+        return False
 
     # -- the thread
 

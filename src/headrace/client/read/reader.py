@@ -58,6 +58,7 @@ class ReaderOptions(TypedDict, total=False):
     max_bytes_in_flight: int
     reset: LogEdge | None
     topic_ids: Mapping[str, UUID]
+    expect_one_fetch: bool
 
 
 class Reader:
@@ -84,9 +85,9 @@ class Reader:
             topic): `LogEdge.EARLIEST` or `LogEdge.LATEST`. The offsets in between are in `lost`.
         topic_ids: of topics whose offsets were stored. A later topic of the same name is not read,
             but raises a `BrokerError` (`unknown_topic_id`): stored offsets mean nothing in it.
-        expect_one_fetch: for ranges so short that one fetch has them. It is sent by the first call
-            of `poll`, which then waits for it whatever its time limit is; the thread that fetches
-            ahead starts only if more is left.
+        expect_one_fetch: for ranges so short that one fetch has them. The first call of `poll`
+            sends it; the thread that fetches ahead starts only if more is left. That call may take
+            as long as a request beyond its time limit.
 
     Attributes:
         resolved_ranges: the offsets that the ranges were resolved to.

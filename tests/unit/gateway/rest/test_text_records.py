@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from headrace.gateway.rest.consumer.embedded_format import read_records
 from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.json_document import read_object
-from headrace.gateway.rest.produce.record import Record
+from headrace.gateway.rest.produce.record import Placed, PlacedRun, Record
+from headrace.gateway.rest.v2.produce import write_offsets
 from headrace.gateway.rest.v2.text_records import cut_texts
 
 MOST = 200
@@ -64,7 +65,7 @@ def test_what_is_cut_is_what_would_be_read(
 
 
 @given(
-    st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5),
+    st.lists(st.tuples(TEXTS, TEXTS), max_size=5),
     st.binary(max_size=3),
     st.integers(0, 6000),
     st.integers(0, 3),
@@ -72,6 +73,7 @@ def test_what_is_cut_is_what_would_be_read(
 def test_a_damaged_document_is_never_cut_into_other_records(
     pairs: list[tuple[str, str]], damage: bytes, at: int, taken: int
 ) -> None:
+    at = -at if at < 40 else at  # the end is where a document may go on
     records = [{"key": key, "value": value} for key, value in pairs] + [{"key": LONG, "value": ""}]
     body = json.dumps({"records": records}, ensure_ascii=False).encode()
     body = body[:at] + damage + body[at + taken :]
@@ -94,6 +96,24 @@ def test_usual_documents_are_cut(names: list[str], count: int, separators: tuple
 
     assert found is not None
     assert found == read(text.encode())
+
+
+@pytest.mark.parametrize("after", [b'"evil"}]}', b'"k","value":"v"}]}', b"x", b"  x", b'"'])
+@pytest.mark.parametrize("record", [b'{"value":"%b"}', b'{"key":"k","value":"%b"}'])
+def test_nothing_after_the_end_of_a_document_is_a_record(record: bytes, after: bytes) -> None:
+    body = b'{"records":[' + record % LONG.encode() + b"]}" + after
+
+    assert cut_texts(body, MOST) is None
+
+
+@pytest.mark.parametrize("outcomes", [[Placed(3, 7, 0), Placed(3, 8, 0), Placed(3, 9, 0)]])
+def test_the_places_of_a_run_are_written_as_those_of_a_list(outcomes: list[Placed]) -> None:
+    run = PlacedRun(3, 7, 3, 0)
+    records = [Record(None, b"")] * 3
+
+    assert list(run) == outcomes
+    assert [run[0], *run[1:]] == outcomes
+    assert write_offsets(records, run) == write_offsets(records, outcomes)
 
 
 def test_more_records_than_allowed_cost_no_more_time_than_those_that_are() -> None:

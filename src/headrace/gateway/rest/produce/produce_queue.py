@@ -34,6 +34,8 @@ from headrace.wire.error_code import ErrorCode
 
 RETRY_SECONDS: Final = 20.0
 PAUSE_SECONDS: Final = 0.1
+REFUSED_PAUSE_SECONDS: Final = 2.0
+"""After a login that was refused: brokers may lock out a user who tries too often."""
 BATCH_BYTES: Final = 900_000
 """Below Kafka's default of max.message.bytes. A larger record has a batch of its own."""
 
@@ -299,7 +301,8 @@ class ProduceQueue:
             self._begin_epoch(found)
             return self._divide(found, sending, outcome)
         if _may_pass(outcome) and now < sending.deadline:
-            sending.not_before = now + PAUSE_SECONDS
+            refused = isinstance(outcome, AuthenticationFailed)
+            sending.not_before = now + (REFUSED_PAUSE_SECONDS if refused else PAUSE_SECONDS)
             return []
         found.sending = None
         self._begin_epoch(found)
@@ -392,8 +395,6 @@ def _failed(rows: Sequence[QueuedRecords], error: ClientError) -> list[Delivery]
 
 def _may_pass(error: ClientError) -> bool:
     """Return whether sending again may help: a leader moves, or a connection was lost."""
-    if isinstance(error, AuthenticationFailed):  # brokers may lock a user out who tries too often
-        return False
     return not isinstance(error, BrokerError) or error.code in _MAY_PASS
 
 

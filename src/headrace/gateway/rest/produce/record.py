@@ -1,10 +1,12 @@
 """A record between a request and the log."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, overload
 
 _OVERHEAD_BYTES: Final = 32
 _HEADER_BYTES: Final = 16
+# Makes a NamedTuple in half the time its own constructor takes.
+_new: Final = tuple.__new__
 
 
 class Record(NamedTuple):
@@ -90,6 +92,10 @@ class PlacedRun(Sequence[Placed]):
     def offsets(self) -> range:
         """The offsets, in the order of the records."""
         return range(self.offset, self.offset + self._count)
+
+    def __iter__(self) -> Iterator[Placed]:
+        partition, timestamp_ms = self.partition, self.timestamp_ms
+        return iter([_new(Placed, (partition, at, timestamp_ms)) for at in self.offsets])
 
     @overload
     def __getitem__(self, index: int) -> Placed: ...

@@ -71,8 +71,8 @@ def cut_texts(body: bytes, most: int) -> list[Record] | None:
 
 
 def _between(body: bytes, head: re.Match[bytes]) -> list[bytes] | None:
-    """Return what lies between a record's first text and its second, if it has two, and between its
-    last text and the next record's first; None if the document has none that are cut here."""
+    """Return the bytes between a record's first text and its second, if it has two, and those
+    between its last text and the next record's first; None for a document that has to be read."""
     found: list[bytes] = []
     end = body.find(_QUOTE, head.end())
     comma = _COMMA.match(body, end)
@@ -83,8 +83,8 @@ def _between(body: bytes, head: re.Match[bytes]) -> list[bytes] | None:
         end = body.find(_QUOTE, comma.end())
     following = _NEXT.match(body, end)
     if following is None:
-        # The only record: nothing can follow it, which no separator says as well as its end.
-        only = _END.match(body, end)
+        # The only record, or nothing that is cut here. After the document's end no text can begin.
+        only = _END.fullmatch(body, end)
         return None if only is None else [*found, only[0] + _QUOTE]
     return [*found, following[0]] if following[1] == head[1] else None
 
