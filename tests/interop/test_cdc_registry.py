@@ -170,13 +170,12 @@ def test_keys_and_values_are_read_over_changes_of_the_table_and_a_registry_that_
 ) -> None:
     capture.run("CREATE TABLE people (id int PRIMARY KEY, name text, price numeric(8, 2))")
     capture.run("INSERT INTO people VALUES (1, 'Äda', -1.28), (2, 'Bob', NULL)")
-    with capture.registry.running():
-        with capture.agent:
-            capture.wait_for("people", 2)
-            capture.run("ALTER TABLE people ADD born date")
-            capture.run("INSERT INTO people VALUES (3, 'Eve', 2, '1970-01-03')")
-            capture.wait_for("people", 3)
-        # The agent was killed. Its next one knows no schema, and finds no registry.
+    with capture.registry.running(), capture.agent:
+        capture.wait_for("people", 2)
+        capture.run("ALTER TABLE people ADD born date")
+        capture.run("INSERT INTO people VALUES (3, 'Eve', 2, '1970-01-03')")
+        capture.wait_for("people", 3)
+    # The agent was killed. Its next one knows no schema, and finds no registry.
     with capture.agent as agent:
         capture.run("DELETE FROM people WHERE id = 2")
         capture.run("ALTER TABLE people ADD level int NOT NULL DEFAULT 3")

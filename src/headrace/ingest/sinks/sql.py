@@ -39,8 +39,8 @@ class SqlSink(Sink):
     A body is a JSON object whose fields are columns. With `mode = upsert` a row replaces the one of
     its key, so a batch that comes again after a lost commit changes nothing. With `delete` an
     event without a body, as a tombstone of a topic, deletes the row of its header `key`. With
-    `format = debezium` a body is Debezium's envelope: `after` is written, and `op` d deletes the row
-    that the key names.
+    `format = debezium` a body is Debezium's envelope: `after` is written, and `op` d deletes the
+    row that the key names.
 
     A row that the table can never take goes to `deadLetterFile` with the reason. Without that file
     it stays in the channel, and everything after it.
