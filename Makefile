@@ -28,7 +28,7 @@ $(JAVA_STAMP): tools/setup-java $(STAMP)
 	@touch $@
 
 # What the tests are measured against: the jars of Kafka, Flume, Hadoop and the KCL, kcat, Chromium.
-$(PEERS_STAMP): tools/setup-peers tools/fetch-jars tools/async-kinesis.lock tools/python-schema-registry-client.lock $(STAMP) $(JAVA_STAMP)
+$(PEERS_STAMP): tools/setup-peers tools/fetch-jars tools/async-kinesis.lock tools/python-schema-registry-client.lock tools/meltanolabs-target-csv.lock $(STAMP) $(JAVA_STAMP)
 	@tools/setup-peers $(VENV)
 	@touch $@
 

@@ -5,10 +5,15 @@ row and updates another one; every tenth deletes one as well: 2.2 events and tom
 
 - Throughput: both are stopped while the transactions are committed, and then read that backlog, one
   after the other. The time runs from the first new record that a reader sees to the last, so that
-  the start of a process is not in it.
+  the start of a process is not in it. A first backlog, as large as one of a round, counts for
+  nothing: Java compiles. All rounds together have 100,000 transactions.
 - Latency: transactions are committed at a fixed pace, and the age of a record is the time from the
   commit, which PostgreSQL writes into its log, to the moment in which a reader with
   `read_committed` has it.
+
+Debezium has settings that suit both. By default it sleeps 500 ms whenever its connection to
+PostgreSQL has nothing more to read, and it writes a transaction of at most 2,048 records for each
+poll of Connect: with a small backlog that is nearly all that is measured.
 
 `HEADRACE_BENCH_SCALE` makes the amounts smaller (0.1: a tenth).
 """
@@ -43,14 +48,17 @@ from testkit.sample.change_capture import WIRING
 
 ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
 SCALE = float(os.environ.get("HEADRACE_BENCH_SCALE", "1"))
-TRANSACTIONS = max(1000, int(100_000 * SCALE))
+TRANSACTIONS = max(1000, int(100_000 * SCALE) // ROUNDS)
 PACE = 200
-PACED_SECONDS = max(3.0, 20.0 * SCALE)
+PACED_SECONDS = max(3.0, 5.0 * SCALE)
 _WAIT_SECONDS = 600.0
 _HEAP = ("-Xms1g", "-Xmx1g")
 _SIDES: Final = ("ours", "theirs")
-# Debezium's queue is polled every 500 ms by default; this is as quick as it gets.
-_QUICK_POLL_MS = "5"
+_DEBEZIUM: Final = {
+    "poll_interval_ms": "10",
+    "max_batch_size": "8192",
+    "max_queue_size": "32768",
+}
 _SCHEMA = """
 CREATE TABLE orders (
     id bigint PRIMARY KEY, customer int NOT NULL, status text NOT NULL, total numeric(10, 2),
@@ -93,6 +101,7 @@ class Bench:
         if side == "ours":
             with self.agent:
                 yield
+                self.agent.stop()
         else:
             self.debezium.resume()
             try:
@@ -138,7 +147,7 @@ class Bench:
 
 
 @contextmanager
-def bench(folder: Path, **debezium: str) -> Iterator[Bench]:
+def bench(folder: Path) -> Iterator[Bench]:
     """Start everything. Both sides have read the table, and are stopped."""
     with ExitStack() as stack:
         server = stack.enter_context(PostgresServer({"wal_level": "logical"}))
@@ -152,7 +161,7 @@ def bench(folder: Path, **debezium: str) -> Iterator[Bench]:
         stack.enter_context(worker)
         converters = {f"{part}_converter_schemas_enable": "false" for part in ("key", "value")}
         connector = DebeziumConnector(
-            worker, "theirs", server.url, "public", **converters, **debezium
+            worker, "theirs", server.url, "public", **converters, **_DEBEZIUM
         )
         agent = AgentProcess(folder / "agent", _configuration(broker.address, server.url))
         made = Bench(broker.address, database, agent, connector)
@@ -187,12 +196,11 @@ def _configuration(address: str, url: str) -> str:
 
 
 def run() -> list[Row]:
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as name:
-        with bench(Path(name) / "plain") as made:
-            rows = [_throughput(made), *_latency(made, "", bar=True)]
-        with bench(Path(name) / "quick", poll_interval_ms=_QUICK_POLL_MS) as made:
-            what = f", Debezium with poll.interval.ms = {_QUICK_POLL_MS}"
-            return [*rows, *_latency(made, what, bar=False)]
+    with (
+        tempfile.TemporaryDirectory(prefix="headrace-bench-") as name,
+        bench(Path(name)) as made,
+    ):
+        return [_throughput(made), *_latency(made)]
 
 
 # Throughput
@@ -200,7 +208,7 @@ def run() -> list[Row]:
 
 def _throughput(made: Bench) -> Row:
     figures: dict[str, list[float]] = {side: [] for side in _SIDES}
-    made.buy(max(TRANSACTIONS // 10, 100))
+    made.buy(TRANSACTIONS)
     for side in _SIDES:  # the first time counts for nothing: Java compiles
         _drain(made, side)
     for number in range(ROUNDS):
@@ -209,7 +217,7 @@ def _throughput(made: Bench) -> Row:
             figures[side].append(_drain(made, side))
     ours, theirs = figures["ours"], figures["theirs"]
     return Row(
-        name=f"backlog of {TRANSACTIONS:,} transactions; against Debezium",
+        name=f"backlogs of {TRANSACTIONS:,} transactions; against Debezium",
         ours=median(ours),
         theirs=median(theirs),
         unit="events/s",
@@ -238,6 +246,8 @@ def _drain(made: Bench, side: str) -> float:
                 if not first_seen:
                     began, at_first, first_seen = time.perf_counter(), count, 1
                 if any(last in (each.value() or b"") for each in messages[-100:]):
+                    if count < 2 * TRANSACTIONS:
+                        raise RuntimeError(f"{side} wrote {count} records, which is too few")
                     return (count - at_first) / (time.perf_counter() - began)
     finally:
         reader.close()
@@ -246,7 +256,7 @@ def _drain(made: Bench, side: str) -> float:
 # Latency
 
 
-def _latency(made: Bench, what: str, *, bar: bool) -> list[Row]:
+def _latency(made: Bench) -> list[Row]:
     figures: dict[str, dict[str, list[float]]] = {side: {"p50": [], "p99": []} for side in _SIDES}
     for number in range(ROUNDS):
         for side in _SIDES if number % 2 == 0 else reversed(_SIDES):
@@ -256,11 +266,10 @@ def _latency(made: Bench, what: str, *, bar: bool) -> list[Row]:
     rows = []
     for name in ("p50", "p99"):
         ours, theirs = figures["ours"][name], figures["theirs"][name]
-        judged = bar and name == "p99"
+        judged = name == "p99"
         rows.append(
             Row(
-                name=f"{PACE} transactions/s, from commit to reader: {name}{what}; "
-                "against Debezium",
+                name=f"{PACE} transactions/s, from commit to reader: {name}; against Debezium",
                 ours=median(ours),
                 theirs=median(theirs),
                 unit="ms",

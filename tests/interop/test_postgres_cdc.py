@@ -11,9 +11,13 @@ from random import Random
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 
+from headrace.cli.flow.program import ProgramArguments, load_program
+from headrace.client.read.reader import Reader
 from headrace.ingest.error import IngestError
+from headrace.testing.flow_run import FlowRun
 from headrace.testing.readiness import wait_until
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.postgres import PostgresServer
@@ -429,7 +433,7 @@ def test_transactions_are_named_and_counted(capture: Capture) -> None:
     }
 
 
-def test_the_example_rebuilds_the_table(capture: Capture, tmp_path: Path) -> None:
+def test_the_example_joins_and_rebuilds_the_table(capture: Capture, tmp_path: Path) -> None:
     program = runpy.run_path("examples/table_copy/rebuild.py")
     text = Path("examples/table_copy/capture.conf").read_text()
     plain = text.replace("${DATABASE}", "postgresql://h/d")
@@ -448,6 +452,27 @@ def test_the_example_rebuilds_the_table(capture: Capture, tmp_path: Path) -> Non
             (1, '{"id": 1, "name": "Ada"}')
         ]
     database.close()
+    assert joined_with(capture, topic, {"customer": 1, "item": "tea"}) == [
+        {"customer": 1, "name": "Ada", "item": "tea"}
+    ]
+    assert joined_with(capture, topic, {"customer": 2, "item": "milk"}) == []
+
+
+def joined_with(capture: Capture, topic: str, order: dict[str, Any]) -> list[Any]:
+    """Return what the example's flow makes of the topic of a table, and of an order after it."""
+    program = load_program(
+        "examples/table_copy/orders_join.py", ProgramArguments(capture.broker, {"table": topic})
+    )
+    run = FlowRun(program.plan)
+    with Reader.of_topics(
+        {"bootstrap.servers": capture.broker}, topic, read_committed=True
+    ) as reader:
+        table = reader.read_all()
+    keys = pa.array([each.decode() for each in table["key"].to_pylist()])
+    values = [each and each.decode() for each in table["value"].to_pylist()]
+    run.feed(values, spout="changes", key=keys)
+    run.feed([order], spout="orders")
+    return [json.loads(each) for each in run.values("orders-with-names")]
 
 
 def test_partitions_and_keys_of_an_index_are_captured(capture: Capture) -> None:

@@ -95,6 +95,36 @@ def test_views_wait_for_the_profile_of_their_user() -> None:
     ]
 
 
+def test_orders_get_the_name_that_their_customers_row_has_now() -> None:
+    run = example("table_copy/orders_join.py")
+
+    def change(customer: int, name: str | None) -> None:
+        """Write the change of a row; without a name its delete, and the tombstone after it."""
+        after = None if name is None else {"id": customer, "name": name}
+        values = [json.dumps({"after": after}), *([None] if name is None else [])]
+        keys = pa.array([json.dumps({"id": customer})] * len(values))
+        run.feed(values, spout="changes", key=keys)
+
+    def order(customer: int, item: str) -> None:
+        run.feed([{"customer": customer, "item": item}], spout="orders")
+
+    order(1, "early")
+    change(1, "Ada")
+    change(2, "Bob")
+    order(1, "tea")
+    run.restart()
+    change(1, "Äda")
+    change(2, None)
+    order(1, "milk")
+    order(2, "too late")
+
+    assert read(run, "orders-with-names") == [
+        {"customer": 1, "name": "Ada", "item": "early"},
+        {"customer": 1, "name": "Ada", "item": "tea"},
+        {"customer": 1, "name": "Äda", "item": "milk"},
+    ]
+
+
 def test_orders_that_are_paid_are_summed() -> None:
     run = example("batch_and_stream/orders.py")
 

@@ -28,6 +28,41 @@ _TRANSACTION_SCHEMA: Final = {
     "version": 1,
     "field": "transaction",
 }
+_METADATA: Final = "io.debezium.connector.common.TransactionMetadata"
+_METADATA_KEY_SCHEMA: Final = {
+    "type": "struct",
+    "fields": [{"type": "string", "optional": False, "field": "id"}],
+    "optional": False,
+    "name": f"{_METADATA}Key",
+    "version": 1,
+}
+_METADATA_SCHEMA: Final = {
+    "type": "struct",
+    "fields": [
+        {"type": "string", "optional": False, "field": "status"},
+        {"type": "string", "optional": False, "field": "id"},
+        {"type": "int64", "optional": True, "field": "event_count"},
+        {
+            "type": "array",
+            "items": {
+                "type": "struct",
+                "fields": [
+                    {"type": "string", "optional": False, "field": "data_collection"},
+                    {"type": "int64", "optional": False, "field": "event_count"},
+                ],
+                "optional": False,
+                "name": "event.collection",
+                "version": 1,
+            },
+            "optional": True,
+            "field": "data_collections",
+        },
+        {"type": "int64", "optional": False, "field": "ts_ms"},
+    ],
+    "optional": False,
+    "name": f"{_METADATA}Value",
+    "version": 1,
+}
 
 
 class EnvelopeOptions(NamedTuple):
@@ -130,7 +165,7 @@ class Envelope:
         counts: Sequence[tuple[str, int]] | None = None,
     ) -> Event:
         """Return the event of a transaction's BEGIN or END; `counts` are its events by table."""
-        value = {
+        value: dict[str, Any] = {
             "status": status,
             "id": identity,
             "event_count": None if counts is None else sum(count for _, count in counts),
@@ -139,10 +174,11 @@ class Envelope:
             else [{"data_collection": name, "event_count": count} for name, count in counts],
             "ts_ms": ts_ms,
         }
-        headers = {
-            "topic": transaction_topic(self._options.prefix),
-            "key": json_text({"id": identity}),
-        }
+        key: dict[str, Any] = {"id": identity}
+        if self._options.schemas:
+            key = {"schema": _METADATA_KEY_SCHEMA, "payload": key}
+            value = {"schema": _METADATA_SCHEMA, "payload": value}
+        headers = {"topic": transaction_topic(self._options.prefix), "key": json_text(key)}
         return Event(headers, json_text(value).encode())
 
     def _event(

@@ -1,6 +1,7 @@
 """Values of the kafka sink that name their schema in a registry."""
 
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from headrace.ingest.error import DeliveryFailed
@@ -60,18 +61,12 @@ class SchemaFraming:
         Raises:
             SettingError: a key that cannot be honoured.
         """
-        found = settings.below("schema.registry")
-        if not found:
+        registry = registry_of(settings)
+        if registry is None:
             for name in _NEEDS_REGISTRY:
                 if settings.has(name):
                     raise settings.wrong(name, f"{name} needs schema.registry.url")
             return None
-        try:
-            registry = RegistryClientSettings.of(
-                {f"schema.registry.{name}": value for name, value in found.items()}
-            )
-        except ConfigError as error:
-            raise settings.wrong("schema.registry.url", str(error)) from error
         schemas = None
         if not flume_format:
             try:
@@ -80,7 +75,7 @@ class SchemaFraming:
             except ConfigError as error:
                 raise settings.wrong("schemaURL", str(error)) from error
         return cls(
-            RegistryClient(registry),
+            registry,
             schemas,
             subject=settings.optional("schema.subject"),
             register=settings.flag("schema.auto.register"),
@@ -100,6 +95,10 @@ class SchemaFraming:
                 before, head = headers, self._head(topic, headers)
             framed.append(head + value)
         return framed
+
+    def frame_keys(self, topic: str, keys: Sequence[bytes | None]) -> Sequence[bytes | None]:
+        """Return keys as they are: only values have a schema."""
+        return keys
 
     def close(self) -> None:
         """Give connections back."""
@@ -123,3 +122,22 @@ class SchemaFraming:
                 self._heads.clear()
             head = self._heads[key] = id_head(number)
         return head
+
+
+def registry_of(settings: Settings) -> RegistryClient | None:
+    """Return the registry that a sink names; None if it names none.
+
+    Raises:
+        SettingError: its settings cannot be used.
+    """
+    found = settings.below("schema.registry")
+    if not found:
+        return None
+    try:
+        return RegistryClient(
+            RegistryClientSettings.of(
+                {f"schema.registry.{name}": value for name, value in found.items()}
+            )
+        )
+    except ConfigError as error:
+        raise settings.wrong("schema.registry.url", str(error)) from error

@@ -1,7 +1,7 @@
 """Turns events into the columns of records."""
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -9,8 +9,9 @@ from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import TOMBSTONE_HEADER, EventBatch, Headers
 from headrace.ingest.format.avro_event import HeadersEncoder, encode_long
 from headrace.ingest.format.event_time import time_ms
-from headrace.ingest.kafka.schema_framing import SchemaFraming
+from headrace.ingest.kafka.framing import Framing
 
+T = TypeVar("T")
 _PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -26,7 +27,7 @@ class TopicColumns(NamedTuple):
         record_headers: the names of record headers and the event headers they come from.
         all_headers: write all of an event's headers as record headers.
         flume_format: write the value as an Avro event with headers, instead of the body.
-        framing: puts the ids of schemas in front of the values.
+        framing: puts the ids of schemas in front of values, and of keys that have one.
     """
 
     topic: str
@@ -37,7 +38,7 @@ class TopicColumns(NamedTuple):
     record_headers: Mapping[str, str] = {}
     all_headers: bool = False
     flume_format: bool = False
-    framing: SchemaFraming | None = None
+    framing: Framing | None = None
 
     def tables(self, batch: EventBatch) -> list[tuple[str, pa.Table]]:
         """Return the records of a batch by topic, in order within each topic."""
@@ -58,17 +59,20 @@ class TopicColumns(NamedTuple):
         return [(topic, self._table(topic, batch.pick(chosen))) for topic, chosen in rows.items()]
 
     def _table(self, topic: str, batch: EventBatch) -> pa.Table:
-        values = self._values(batch)
+        plain_values = self._values(batch)
+        values: Sequence[bytes | None] = plain_values
         if self.framing is not None:
-            values = self.framing.frame(topic, batch, values)
+            values = self.framing.frame(topic, batch, plain_values)
         shared = batch.same_headers
         plain = shared is not None and TOMBSTONE_HEADER not in shared
         written = values if plain else _nulled(batch, values)
         columns: dict[str, pa.Array] = {"value": pa.array(written, pa.large_binary())}
         if shared is not None and not shared and self.default_partition is None:
             return pa.table(columns)
-        if (keys := _column(batch, _key)) is not None:
-            columns["key"] = pa.array(keys, pa.large_binary())
+        keys = _each(batch, _key)
+        if any(key is not None for key in keys):
+            written_keys = keys if self.framing is None else self.framing.frame_keys(topic, keys)
+            columns["key"] = pa.array(written_keys, pa.large_binary())
         if (partitions := _column(batch, self._partition)) is not None:
             columns["partition"] = pa.array(partitions, pa.int32())
         if self.timestamp_header is not None and (times := _column(batch, self._time)) is not None:
@@ -109,7 +113,7 @@ class TopicColumns(NamedTuple):
         ]
 
 
-def _nulled(batch: EventBatch, values: list[bytes]) -> list[bytes | None]:
+def _nulled(batch: EventBatch, values: Sequence[bytes | None]) -> list[bytes | None]:
     """Return the values, with None for tombstones."""
     nulls = _each(batch, lambda headers: TOMBSTONE_HEADER in headers)
     if True not in nulls:
@@ -125,11 +129,10 @@ def _key(headers: Headers) -> bytes | None:
     return None if key is None else key.encode()
 
 
-def _each(batch: EventBatch, of: Callable[[Headers], object]) -> list[object]:
+def _each(batch: EventBatch, of: Callable[[Headers], T]) -> list[T]:
     """Return a value per event, computed once for neighbours that share headers."""
     before: Headers | None = None
-    value: object = None
-    values = []
+    values: list[T] = []
     for headers in batch.headers:
         if headers is not before:
             before, value = headers, of(headers)
@@ -137,7 +140,7 @@ def _each(batch: EventBatch, of: Callable[[Headers], object]) -> list[object]:
     return values
 
 
-def _column(batch: EventBatch, of: Callable[[Headers], object]) -> list[object] | None:
+def _column(batch: EventBatch, of: Callable[[Headers], T]) -> list[T] | None:
     """Return a value per event, or None if no event has one."""
     values = _each(batch, of)
     return values if any(value is not None for value in values) else None

@@ -6,8 +6,8 @@ from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import EventBatch
 from headrace.ingest.kafka.auditor import AUDIT_SETTINGS, Auditor
 from headrace.ingest.kafka.client_config import client_settings
+from headrace.ingest.kafka.framing import FRAMING_SETTINGS, framing_of
 from headrace.ingest.kafka.producer_setting import PRODUCER_SETTINGS, writer_options
-from headrace.ingest.kafka.schema_framing import SCHEMA_SETTINGS, SchemaFraming
 from headrace.ingest.kafka.topic_columns import TopicColumns
 from headrace.ingest.kafka.topic_writer import TopicLedger, TopicWriter
 from headrace.ingest.settings import Settings, flag, number, prefix, text
@@ -21,7 +21,8 @@ class KafkaSink(Sink):
 
     The header `key` is the key of the record. With `kafka.transactional.id` each batch is a
     transaction, which also stores the positions of a source with `exactlyOnce`. With
-    `schema.registry.url` values are Avro in the framing of the schema registry.
+    `schema.registry.url` values are Avro in the framing of the schema registry; with
+    `schema.converter` keys and values bring Connect's schemas along, which are registered.
     """
 
     BATCH_SETTING = "flumeBatchSize"
@@ -41,7 +42,7 @@ class KafkaSink(Sink):
         text("timestampHeader", "The header with the record's time."),
         prefix("header", "Record headers: header.NAME = name of the event's header."),
         flag("kafka.allHeaders", "Write all headers of an event as record headers.", False),
-        *SCHEMA_SETTINGS,
+        *FRAMING_SETTINGS,
         *AUDIT_SETTINGS,
     )
 
@@ -50,7 +51,7 @@ class KafkaSink(Sink):
         override = settings.flag("allowTopicOverride")
         partition = settings.optional("defaultPartitionId")
         flume_format = settings.flag("useFlumeEventFormat")
-        self._framing = SchemaFraming.of(settings, flume_format=flume_format)
+        self._framing = framing_of(settings, flume_format=flume_format)
         self._form = TopicColumns(
             topic=settings.text("kafka.topic"),
             topic_header=settings.text("topicHeader") if override else None,

@@ -1,5 +1,6 @@
 """The sql sink: JSON events as rows of a table, upserted by their key."""
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,14 @@ _log = structlog.get_logger(__name__)
 _FAILED = "rows were not written"
 # A violated CHECK of MySQL and of MariaDB, which the driver takes for an error of its operation.
 _VIOLATED_CHECKS = (3819, 4025)
+# Debezium's words for a large value that did not change and was not logged, as text, as bytes and
+# as an array: its column keeps what it has.
+_PLACEHOLDER = "__debezium_unavailable_value"
+_UNAVAILABLE = (
+    _PLACEHOLDER,
+    base64.b64encode(_PLACEHOLDER.encode()).decode(),
+    [_PLACEHOLDER],
+)
 
 
 class SqlSink(Sink):
@@ -30,7 +39,8 @@ class SqlSink(Sink):
     A body is a JSON object whose fields are columns. With `mode = upsert` a row replaces the one of
     its key, so a batch that comes again after a lost commit changes nothing. With `delete` an
     event without a body, as a tombstone of a topic, deletes the row of its header `key`. With
-    `format = debezium` a body is Debezium's envelope: `after` is written, and `op` d deletes.
+    `format = debezium` a body is Debezium's envelope: `after` is written, and `op` d deletes the
+    row that the key names.
 
     A row that the table can never take goes to `deadLetterFile` with the reason. Without that file
     it stays in the channel, and everything after it.
@@ -168,10 +178,28 @@ class SqlSink(Sink):
                     fields, delete = _unwrapped(fields)
                     if delete:
                         self._check_deletes()
-                        fields = {key: fields.get(key) for key in self._keys}
+                        fields = self._removed_key(event, fields)
                 yield event, fields, delete
             except BadRow as error:
                 dead.append(DeadLetter(event, str(error)))
+
+    def _removed_key(self, event: Event, before: dict[str, Any]) -> dict[str, Any]:
+        """Return the key of a deleted row.
+
+        A database that logs only the key of a deleted row leaves the other columns of `before`
+        null, or zero, empty or their default where they are NOT NULL: by these another row would
+        be deleted. So a key that names its columns counts, and must have all of `keyColumns`.
+        """
+        key = _named_key(event.headers.get(self.settings.text("keyHeader")))
+        if key is None:
+            return {each: before.get(each) for each in self._keys}
+        lacking = [each for each in self._keys if each not in key]
+        if lacking:
+            raise BadRow(
+                f"the event deletes a row, and its key has no {', '.join(lacking)}: write the "
+                "columns of the key as keyColumns"
+            )
+        return {each: key[each] for each in self._keys}
 
     def _key_fields(self, event: Event) -> dict[str, Any]:
         """Return the key of a tombstone: a JSON object, also inside Debezium's, or one value."""
@@ -180,13 +208,9 @@ class SqlSink(Sink):
         written = event.headers.get(header)
         if written is None:
             raise BadRow(f"the event has no body, and no header {header} that says what to delete")
-        try:
-            key = json.loads(written)
-        except (ValueError, RecursionError):
-            key = written
-        if isinstance(key, dict):
-            payload = key.get("payload")
-            return payload if "schema" in key and isinstance(payload, dict) else key
+        key = _named_key(written)
+        if key is not None:
+            return key
         if len(self._keys) != 1:
             raise BadRow(f"the header {header} is no JSON object of {', '.join(self._keys)}")
         return {self._keys[0]: written}
@@ -211,6 +235,18 @@ class SqlSink(Sink):
         return writer
 
 
+def _named_key(written: str | None) -> dict[str, Any] | None:
+    """Return a key that is a JSON object, also in Connect's `payload`; None for any other."""
+    try:
+        key = None if written is None else json.loads(written)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(key, dict):
+        return None
+    payload = key.get("payload")
+    return payload if "schema" in key and isinstance(payload, dict) else key
+
+
 def _object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body)
@@ -230,7 +266,7 @@ def _unwrapped(value: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     row = payload.get("before" if delete else "after")
     if not isinstance(row, dict):
         raise BadRow(f"the envelope has no row of its op {payload['op']!r}")
-    return row, delete
+    return {name: value for name, value in row.items() if value not in _UNAVAILABLE}, delete
 
 
 def _is_about_rows(error: StatementError | UnicodeError) -> bool:

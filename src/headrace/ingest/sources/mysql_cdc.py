@@ -17,6 +17,7 @@ from headrace.ingest.cdc.envelope import Envelope
 from headrace.ingest.cdc.mysql.change_stream import CapturedTable, ChangeStream, ChangeWriter
 from headrace.ingest.cdc.mysql.column_type import MysqlColumn, column_type
 from headrace.ingest.cdc.mysql.connection import MysqlCatalog, MysqlConnector, TableShape
+from headrace.ingest.cdc.mysql.gtid import GtidSet
 from headrace.ingest.cdc.mysql.log_reader import LogReader
 from headrace.ingest.cdc.mysql.position import (
     MarkNames,
@@ -47,7 +48,9 @@ class MysqlCdcSource(ReplayableSource):
         topics once, whatever is killed when.
     Rule 2: a position whose file of the binary log is gone is an error: changes are lost. Only
         `log.loss = snapshot` reads the tables again.
-    Rule 3: an interrupted snapshot is continued by a later one, after the last key that was handed
+    Rule 3: on another server than that of the position, its place in the log is found by the GTIDs
+        of the transactions that were handed over.
+    Rule 4: an interrupted snapshot is continued by a later one, after the last key that was handed
         over. Changes before the later snapshot's position are left out for the rows it read.
     """
 
@@ -95,6 +98,7 @@ class MysqlCdcSource(ReplayableSource):
         self._names = MarkNames(self._options.prefix)
         self._size = settings.number("batchSize")
         self._heartbeat_seconds = settings.number("heartbeat.interval.ms") / 1000
+        self._server, self._is_mariadb, self._by_gtid = "", False, False
         self._control: Any = None
         self._stream: LogReader | None = None
         self._reader: SnapshotReader | None = None
@@ -129,6 +133,9 @@ class MysqlCdcSource(ReplayableSource):
         self._control = self._connector.open()
         self._catalog = MysqlCatalog(self._control)
         connector = self._catalog.check_server()
+        self._is_mariadb = connector == "mariadb"
+        self._server = self._catalog.server()
+        self._by_gtid = False
         options = self._options._replace(source_schema=source_schema(connector))
         self._envelope = Envelope(options)
         self._source = SourceBlock(__version__, connector, self._options.prefix)
@@ -138,6 +145,10 @@ class MysqlCdcSource(ReplayableSource):
         self._heartbeat_at = time.monotonic()
 
     def _check_log(self, position: Position) -> None:
+        """Find the position in this server's log, or in that of another server before it."""
+        if position.server is not None and position.server != self._server:
+            self._take_over(position)
+            return
         size = self._catalog.log_files().get(position.log.file)
         if size is None:
             self._lost(position, f"the file {position.log.file} of the binary log is gone")
@@ -147,6 +158,66 @@ class MysqlCdcSource(ReplayableSource):
                 f"the file {position.log.file} of the binary log ends at {size}, before what was "
                 "read: the server was restored, or another one took over",
             )
+        elif position.gtids is None and self._is_mariadb:
+            gtids = self._catalog.gtids_at(position.log)
+            self._position = position._replace(gtids=gtids, server=self._server)
+
+    def _take_over(self, position: Position) -> None:
+        """Go on with another server than the one of the position, by GTIDs."""
+        if position.gtids is None:
+            self._lost(
+                position,
+                f"server {self._server} is another than {position.server}, which was read before, "
+                "and the position has no GTIDs by which to find it",
+            )
+            return
+        written, purged = map(GtidSet.parse, self._catalog.logged_gtids(mariadb=self._is_mariadb))
+        known = GtidSet.parse(position.gtids)
+        if (lacking := written.lacks(known)) is not None:
+            self._lost(
+                position,
+                f"the log of server {self._server} does not have transaction {lacking}, which was "
+                "handed over: the server lags behind, lost it, or does not log what it replicates "
+                "(log_slave_updates)",
+            )
+            return
+        if (gone := known.lacks(purged)) is not None:
+            self._lost(position, f"transaction {gone} was purged from the log before it was read")
+            return
+        self._by_gtid = True
+        if position.server:
+            _log.warning(
+                "server_changed", source=self.name, server=self._server, gtids=position.gtids
+            )
+            self._forget_places(position)
+
+    def _check_purged(self, error: Exception) -> None:
+        """Notice that MariaDB no longer has what follows the GTIDs of the position: it says so only
+        when its log is asked for."""
+        text = str(error).lower()
+        gone = "purged" in text or "not in the master's binlog" in text
+        if self._by_gtid and self._position is not None and gone:
+            self._lost(self._position, f"the server refuses its log: {error}")
+
+    def _forget_places(self, position: Position) -> None:
+        """Make positions independent of the log of the server before.
+
+        Places in two logs cannot be compared. So tables whose first reading was over by the
+        position have all their changes handed over from here on, which they would have anyway;
+        others are read again, or have changes that their rows hold already.
+        """
+        marks = {}
+        for name, progress in self._tables.items():
+            if not progress.parts:
+                continue
+            ahead = progress.position is not None and position.log < progress.position
+            if ahead or not progress.done:
+                _log.warning("table_changes_repeated", source=self.name, table=name)
+            self._tables[name] = replace(progress, parts=[], again=True)
+            marks[self._names.table(name)] = progress_mark(self._tables[name])
+        self._position = position._replace(server="")
+        marks[self._names.position] = position_mark(self._position)
+        self._batcher.ready.append(EventBatch([], [], marks))
 
     def _lost(self, position: Position, problem: str) -> None:
         if self.settings.text("log.loss") == "fail":
@@ -176,6 +247,7 @@ class MysqlCdcSource(ReplayableSource):
             return True
         except (self._connector.errors, OSError) as error:
             self._close()
+            self._check_purged(error)
             raise IngestError(f"cannot capture from MySQL: {error}") from error
         except (ChannelError, DeliveryFailed):
             raise  # the channel or the cluster refuses, not the database
@@ -187,23 +259,34 @@ class MysqlCdcSource(ReplayableSource):
         """Read the tables that are not read to their ends, or stream."""
         initial = self.settings.text("snapshot.mode") == "initial"
         if initial and self._unread(self._catalog):
-            reader = self._reader = SnapshotReader(self._connector.open())
+            reader = self._reader = SnapshotReader(self._connector.open(), mariadb=self._is_mariadb)
             if self._position is None:
-                self._batcher.end(Position(reader.log))
+                self._batcher.end(Position(reader.log, 0, reader.gtids, self._server))
                 self._batcher.flush()
             self._rows = self._snapshot(reader)
             return
         if self._position is None:
-            self._batcher.end(Position(self._catalog.log_end()))
+            log, gtids = self._catalog.log_end_gtids()
+            if self._is_mariadb:
+                gtids = self._catalog.gtids_at(log)
+            self._batcher.end(Position(log, 0, gtids, self._server))
             self._batcher.flush()
         assert self._position is not None
-        self._stream = LogReader(self._connector, self._server_id, self._position.log)
+        self._stream = LogReader(
+            self._connector,
+            self._server_id,
+            self._position,
+            mariadb=self._is_mariadb,
+            by_gtid=self._by_gtid,
+        )
         self._batcher.drop_unfinished()
         transactions = self.settings.flag("provide.transaction.metadata")
         writer = ChangeWriter(
             self._envelope, self._source, self._table_of, transactions, self._captured.clear
         )
-        self._changes = ChangeStream(writer, self._batcher, self._position, self._tables)
+        self._changes = ChangeStream(
+            writer, self._batcher, self._position, self._tables, self._server
+        )
         _log.info("stream_begun", source=self.name, file=self._position.log.file)
 
     # -- snapshot ------------------------------------------------------------------------------

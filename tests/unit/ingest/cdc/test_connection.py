@@ -40,14 +40,17 @@ class FakeServer:
 
 @pytest.fixture
 def _fixed_log_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MysqlCatalog, "log_end", lambda _: LogPosition("log.1", 4))
+    end = LogPosition("log.1", 4), "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7"
+    monkeypatch.setattr(MysqlCatalog, "log_end_gtids", lambda _: end)
     monkeypatch.setattr(snapshot_reader, "_LOCK_PAUSE_SECONDS", 0)
 
 
 @pytest.mark.usefixtures("_fixed_log_end")
 def test_the_global_lock_is_waited_for_shortly_and_more_than_once() -> None:
     server = FakeServer(busy=2)
-    assert SnapshotReader(server).log == LogPosition("log.1", 4)
+    reader = SnapshotReader(server)
+    assert reader.log == LogPosition("log.1", 4)
+    assert reader.gtids == "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7"
     before = server.statements[: server.statements.index("FLUSH TABLES WITH READ LOCK")]
     assert "SET SESSION lock_wait_timeout = 2" in before
     assert "SET SESSION net_write_timeout = 3600" in before

@@ -167,3 +167,13 @@ def test_numbers_are_twos_complement() -> None:
 
 def test_topics_have_only_characters_of_topics() -> None:
     assert topic_of("p", "my schema", "täble") == "p.my_schema.t_ble"
+
+
+def test_events_of_transactions_carry_their_schemas_too() -> None:
+    counts = [("public.t", 2)]
+    event = envelope(schemas=True).transaction_event("END", "3:7", 1000, counts)
+    key, value = json.loads(event.headers["key"]), body(event)
+    assert key["schema"]["name"] == "io.debezium.connector.common.TransactionMetadataKey"
+    assert key["payload"] == {"id": "3:7"}
+    assert [each["field"] for each in value["schema"]["fields"]] == list(value["payload"])
+    assert value["payload"]["event_count"] == 2

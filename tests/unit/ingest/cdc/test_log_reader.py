@@ -10,7 +10,7 @@ from pymysqlreplication import event, row_event
 
 from headrace.ingest.cdc.mysql.connection import MysqlCatalog, MysqlConnector
 from headrace.ingest.cdc.mysql.log_reader import LogReader
-from headrace.ingest.cdc.mysql.position import LogPosition
+from headrace.ingest.cdc.mysql.position import LogPosition, Position
 from headrace.ingest.error import IngestError
 
 START = LogPosition("log.000001", 4)
@@ -34,6 +34,9 @@ class Stream:
     def end(self, *_: object) -> None:
         self.in_transaction = False
         self.calls.append("end")
+
+    def moved(self, *_: object) -> None:
+        self.calls.append("moved")
 
     def statement(self, schema: str, query: str, *_: object) -> None:
         self.in_transaction = False
@@ -81,7 +84,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Any:
     connector = MysqlConnector("mysql://127.0.0.1:1", None, None)
 
     def reader(events: Iterable[Any], *, more: bool = True) -> LogReader:
-        made = LogReader(connector, 7, START)
+        made = LogReader(connector, 7, Position(START))
         heartbeat = make(event.HeartbeatLogEvent)
         made._reader.events = iter([*events, heartbeat])
         monkeypatch.setattr(made, "_has_more", lambda: more)

@@ -35,8 +35,12 @@ def test_rows_of_the_later_snapshot_hold_changes_before_it() -> None:
 
 
 def test_marks_are_read_back() -> None:
-    position = Position(FIRST, 17)
-    assert parse_position(position_mark(position)) == position
+    for position in (
+        Position(FIRST, 17),
+        Position(FIRST, 0, "0-1-5", "a/1"),
+        Position(FIRST, 1, ""),
+    ):
+        assert parse_position(position_mark(position)) == position
     progress = TableProgress([SnapshotPart((1, 2), FIRST), SnapshotPart(None, LATER)], True)
     assert parse_progress(progress_mark(progress)) == progress
     for broken in ("", "[]", "{}", "7"):

@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 import sys
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -103,6 +104,38 @@ def test_envelopes_of_debezium_are_unwrapped(shop: Shop) -> None:
         sink.deliver(rows(deleted))
         sink.deliver(tombstone('{"schema": {}, "payload": {"id": 2}}'))
     assert shop.query("SELECT id, item FROM orders") == [(1, "a")]
+
+
+@pytest.mark.parametrize("key", ['{"number": 7}', '{"schema": {}, "payload": {"number": 7}}'])
+def test_a_delete_goes_only_by_columns_that_its_key_has(shop: Shop, key: str) -> None:
+    shop.query("INSERT INTO orders (id) VALUES (0), (1)")
+    # The database logged only the column of its own key: the 0 of `id` is no value of the row.
+    deleted = {"op": "d", "before": {"number": 7, "id": 0}, "after": None}
+    batch = EventBatch([json.dumps(deleted).encode()], [{"key": key}])
+    options = {"format": "debezium", "delete": "true", "deadLetterFile": str(shop.letters)}
+    with shop.sink(**options) as sink:
+        sink.deliver(batch)
+    assert shop.query("SELECT id FROM orders") == [(0,), (1,)]
+    (reason,) = shop.reasons
+    assert "its key has no id" in reason
+
+
+def test_a_delete_takes_the_row_that_its_key_names(shop: Shop) -> None:
+    shop.query("INSERT INTO orders (id) VALUES (0), (1)")
+    deleted = {"op": "d", "before": {"id": 0, "item": ""}, "after": None}
+    batch = EventBatch([json.dumps(deleted).encode()], [{"key": '{"id": 1}'}])
+    with shop.sink(format="debezium", delete="true") as sink:
+        sink.deliver(batch)
+    assert shop.query("SELECT id FROM orders") == [(0,)]
+
+
+def test_a_value_that_was_not_logged_leaves_its_column_as_it_is(shop: Shop) -> None:
+    shop.query("INSERT INTO orders (id, item, raw) VALUES (1, 'long', x'00ff')")
+    missing = "__debezium_unavailable_value"
+    after = {"id": 1, "item": missing, "raw": b64encode(missing.encode()).decode(), "price": "2"}
+    with shop.sink(format="debezium") as sink:
+        sink.deliver(rows({"op": "u", "before": None, "after": after}))
+    assert shop.query("SELECT item, raw, price FROM orders") == [("long", b"\x00\xff", 2)]
 
 
 def test_a_batch_with_a_bad_row_stays_in_the_channel(shop: Shop) -> None:

@@ -25,7 +25,7 @@ def make(**texts: str) -> Any:
 def test_a_statement_makes_the_types_of_tables_be_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mysql_cdc, "LogReader", lambda *_: None)
+    monkeypatch.setattr(mysql_cdc, "LogReader", lambda *_, **__: None)
     source = make(**{"snapshot.mode": "no_data"})
     column = MysqlColumn("id", "int", "int", nullable=False)
     shapes: dict[str, tuple[str, ...]] = {"key": ()}

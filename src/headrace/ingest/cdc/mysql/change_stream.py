@@ -2,7 +2,9 @@
 
 Rule 1: positions are those between transactions, with the number of changed rows since. A restart
     reads the transaction again and leaves out so many rows: a binary log never changes.
-Rule 2: changes that a snapshot's rows hold already are left out, by the position of their
+Rule 2: the ids of transactions (GTIDs) are collected, so that another server can go on. Where one
+    is missing they are forgotten: a wrong set would leave out changes or repeat them.
+Rule 3: changes that a snapshot's rows hold already are left out, by the position of their
     transaction. An update that moves a row between two keys is a delete or an insert if only one of
     them is left out.
 """
@@ -13,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from headrace.ingest.cdc.batcher import Batcher
 from headrace.ingest.cdc.envelope import Envelope
+from headrace.ingest.cdc.mysql.gtid import GtidSet
 from headrace.ingest.cdc.mysql.position import LogPosition, Position, TableProgress
 from headrace.ingest.cdc.mysql.source_block import SourceBlock
 from headrace.ingest.cdc.table import Row, Table
@@ -63,6 +66,9 @@ class ChangeWriter(NamedTuple):
 class ChangeStream:
     """Takes the changes of one connection, in order.
 
+    Args:
+        server: the one that is read from.
+
     Attributes:
         position: what the batches so far hold, with the one that is being filled.
         in_transaction: whether the last change was inside a transaction.
@@ -74,6 +80,7 @@ class ChangeStream:
         batcher: Batcher[Position],
         position: Position,
         progress: Mapping[str, TableProgress],
+        server: str | None = None,
     ) -> None:
         self._writer = writer
         self._batcher = batcher
@@ -81,6 +88,8 @@ class ChangeStream:
         self._skip = position.rows
         self._rows = 0
         self._gtid: str | None = None
+        self._gtids = None if position.gtids is None else GtidSet.parse(position.gtids)
+        self._server = server
         self._counts: dict[str, int] = {}
         self._begun = position.rows > 0
         # The event of the transaction's begin, which goes with the events of its first row.
@@ -104,15 +113,25 @@ class ChangeStream:
         """End a transaction; `log` is the position after it."""
         if self._counts and self._writer.transactions:
             self._batcher.add([self._transaction_event("END", seconds)], self.position)
+        self.position = self._after(log)
         self.in_transaction = self._begun = False
         self._rows = self._skip = 0
         self._counts, self._gtid = {}, None
-        self.position = Position(log)
         self._batcher.end(self.position)
+
+    def moved(self, log: LogPosition) -> None:
+        """Take the beginning of another file of the log, or of the first one that is sent."""
+        if log == self.position.log or self.in_transaction:
+            return
+        self.position = self.position._replace(log=log)
+        if not self.position.rows:  # else the rest of that transaction follows
+            self._batcher.end(self.position)
 
     def statement(self, schema: str, query: str, log: LogPosition, seconds: int) -> None:
         """Take a statement that is not BEGIN or COMMIT: TRUNCATE has an event."""
         self._writer.forget()
+        if self.in_transaction:  # more of it may follow, so its id does not name this place
+            self._gtids = None
         found = _TRUNCATE.match(query)
         if found is not None and self.position.rows == 0:
             first, second = found[2], found[4]
@@ -122,8 +141,17 @@ class ChangeStream:
                 source = self._source(captured.table, 0, log.offset, seconds, 0)
                 events = self._writer.envelope.truncate(captured.table, source)
                 if events:
-                    self._batcher.add(events, Position(log))
+                    self._batcher.add(events, self._after(log))
         self.end(log, seconds)
+
+    def _after(self, log: LogPosition) -> Position:
+        """Return the position after the transaction, which ends at `log`."""
+        if self._gtid is None:
+            self._gtids = None
+        if self._gtids is not None and self._gtid is not None:
+            self._gtids.add(self._gtid)
+        gtids = None if self._gtids is None else str(self._gtids)
+        return Position(log, 0, gtids, self._server)
 
     def _change(
         self, change: RowChange, number: int, end: int, seconds: int, server_id: int, known: bool
@@ -139,7 +167,7 @@ class ChangeStream:
         transaction = self._transaction_block(table, seconds)
         if known:
             return
-        self.position = Position(self.position.log, self._rows)
+        self.position = self.position._replace(rows=self._rows)
         source = self._source(table, number, end, seconds, server_id)
         events = [*self._opening, *self._events(table, *kept, source, transaction)]
         self._opening = []

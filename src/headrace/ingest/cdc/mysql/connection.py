@@ -25,6 +25,8 @@ _REFUSED: Final = {
 }
 _SYSTEM: Final = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 _PARSE_ERROR: Final = 1064
+# Of SHOW MASTER STATUS; MySQL has one more, for GTIDs.
+_MARIADB_COLUMNS: Final = 4
 
 
 class TableShape(NamedTuple):
@@ -127,12 +129,42 @@ class MysqlCatalog:
         ((version,),) = self._rows("SELECT VERSION()")
         return "mariadb" if "mariadb" in str(version).lower() else "mysql"
 
+    def server(self) -> str:
+        """Return what names this server among all of them."""
+        found = {
+            name: str(rows[0][1])
+            for name in ("server_uuid", "server_uid", "server_id")
+            if (rows := self._rows("SHOW GLOBAL VARIABLES LIKE %s", name))
+        }
+        # MariaDB's uid is of the machine and the port, its id of the administrator's making.
+        return found.get("server_uuid") or f"{found.get('server_uid', '')}/{found['server_id']}"
+
+    def gtids_at(self, log: LogPosition) -> str | None:
+        """Return the ids of all transactions before a position of MariaDB's log; None if there is
+        no such position."""
+        ((gtids,),) = self._rows("SELECT BINLOG_GTID_POS(%s, %s)", log.file, log.offset)
+        return None if gtids is None else str(gtids)
+
+    def logged_gtids(self, *, mariadb: bool) -> tuple[str, str]:
+        """Return the ids of all transactions that were logged, and of those that were purged since;
+        MariaDB does not name the latter."""
+        if mariadb:
+            ((written,),) = self._rows("SELECT @@gtid_binlog_pos")
+            return str(written or ""), ""
+        ((written, purged),) = self._rows("SELECT @@gtid_executed, @@gtid_purged")
+        return str(written or ""), str(purged or "")
+
     def log_files(self) -> dict[str, int]:
         """Return the files of the binary log that are still there, with their sizes."""
         return {str(row[0]): int(row[1]) for row in self._rows("SHOW BINARY LOGS")}
 
     def log_end(self) -> LogPosition:
         """Return the end of the binary log."""
+        return self.log_end_gtids()[0]
+
+    def log_end_gtids(self) -> tuple[LogPosition, str | None]:
+        """Return the end of the binary log, and the ids of all transactions before it; None with
+        MariaDB, which has `gtids_at`, and without GTIDs."""
         from pymysql.err import ProgrammingError
 
         try:
@@ -143,7 +175,9 @@ class MysqlCatalog:
             rows = self._rows("SHOW BINARY LOG STATUS")  # MySQL 8.4
         if not rows:
             raise IngestError("the server writes no binary log: set log_bin")
-        return LogPosition(str(rows[0][0]), int(rows[0][1]))
+        file, offset, *_, last = rows[0]
+        gtids = str(last or "") if len(rows[0]) > _MARIADB_COLUMNS else ""
+        return LogPosition(str(file), int(offset)), gtids or None
 
     def snapshot_log(self) -> LogPosition | None:
         """Return the position that the snapshot of this transaction belongs to, if it is known."""

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from headrace.ingest.cdc.mysql.change_stream import ChangeStream, RowChange
 from headrace.ingest.cdc.mysql.connection import MysqlConnector
-from headrace.ingest.cdc.mysql.position import LogPosition
+from headrace.ingest.cdc.mysql.position import LogPosition, Position
 from headrace.ingest.error import IngestError
 
 _HEARTBEAT_SECONDS: Final = 0.3
@@ -38,9 +38,22 @@ class LogReader:
     The library connects again by itself where a connection broke, which may be inside a transaction
     whose tables it then does not know. So a second connection is refused: the source begins again
     at its own position.
+
+    Args:
+        server_id: the id as a replica.
+        mariadb: whether the server is MariaDB, whose GTIDs are others than MySQL's.
+        by_gtid: begin after the transactions in `position.gtids`, and not at its place in a file.
     """
 
-    def __init__(self, connector: MysqlConnector, server_id: int, log: LogPosition) -> None:
+    def __init__(
+        self,
+        connector: MysqlConnector,
+        server_id: int,
+        position: Position,
+        *,
+        mariadb: bool = False,
+        by_gtid: bool = False,
+    ) -> None:
         import pymysql
         from pymysqlreplication import BinLogStreamReader, event, row_event
 
@@ -55,13 +68,18 @@ class LogReader:
             return pymysql.connect(database=database, **settings)
 
         self._event, self._row_event = event, row_event
+        start: dict[str, Any] = {
+            "log_file": position.log.file,
+            "log_pos": position.log.offset,
+        }
+        if by_gtid:
+            start = {"auto_position": position.gtids, "is_mariadb": mariadb}
         self._reader = BinLogStreamReader(
             connection_settings={**connector.settings, "read_timeout": 30},
             server_id=server_id,
             blocking=True,
             resume_stream=True,
-            log_file=log.file,
-            log_pos=log.offset,
+            **start,
             slave_heartbeat=_HEARTBEAT_SECONDS,
             pymysql_wrapper=connect,
             enable_logging=False,
@@ -135,8 +153,7 @@ class LogReader:
                     schema = each.schema.decode("utf-8", "replace")
                     stream.statement(schema, each.query, log, each.timestamp)
             case events.RotateEvent():
-                if log != stream.position.log and not stream.in_transaction:
-                    stream.end(log)
+                stream.moved(log)
             case _:
                 stream.end(log, each.timestamp)
         return True

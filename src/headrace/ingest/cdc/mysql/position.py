@@ -36,10 +36,16 @@ class Position(NamedTuple):
     Attributes:
         log: everything before is, and
         rows: so many changed rows of the transaction that begins there.
+        gtids: the ids of all transactions before it, by which another server finds the place; None
+            if they are not known.
+        server: whose log it is; None in positions of earlier versions, and empty for a place that
+            only `gtids` names.
     """
 
     log: LogPosition
     rows: int = 0
+    gtids: str | None = None
+    server: str | None = None
 
 
 class SnapshotPart(NamedTuple):
@@ -93,7 +99,9 @@ class TableProgress:
 
 def position_mark(position: Position) -> str:
     """Return the mark of a position."""
-    return json.dumps({"file": position.log.file, "pos": position.log.offset, "row": position.rows})
+    written = {"file": position.log.file, "pos": position.log.offset, "row": position.rows}
+    more = {"gtids": position.gtids, "server": position.server}
+    return json.dumps(written | {key: each for key, each in more.items() if each is not None})
 
 
 def parse_position(mark: str) -> Position:
@@ -104,8 +112,12 @@ def parse_position(mark: str) -> Position:
     """
     try:
         row = json.loads(mark)
-        return Position(LogPosition(str(row["file"]), int(row["pos"])), int(row["row"]))
-    except (ValueError, KeyError, TypeError) as error:
+        log = LogPosition(str(row["file"]), int(row["pos"]))
+        gtids, server = (
+            None if row.get(name) is None else str(row[name]) for name in ("gtids", "server")
+        )
+        return Position(log, int(row["row"]), gtids, server)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IngestError(f"the stored position {mark[:80]!r} is no position: {error}") from error
 
 

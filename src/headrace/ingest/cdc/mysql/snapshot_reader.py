@@ -31,24 +31,30 @@ class SnapshotReader:
 
     Attributes:
         log: the snapshot shows the transactions before this position.
+        gtids: the ids of these transactions; None if they are not known.
     """
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, *, mariadb: bool = False) -> None:
         self._connection = connection
+        self.gtids: str | None = None
         self.catalog = MysqlCatalog(connection)
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             # Rows are sent while the topics take them, which may take long.
             cursor.execute(f"SET SESSION net_write_timeout = {_WRITE_SECONDS}")
             cursor.execute(_BEGIN)
-            self.log: LogPosition = self.catalog.snapshot_log() or self._locked(cursor)
+            log = self.catalog.snapshot_log()
+            if log is not None and mariadb:
+                self.gtids = self.catalog.gtids_at(log)
+            self.log: LogPosition = log or self._locked(cursor)
 
     def _locked(self, cursor: Any) -> LogPosition:
         """Begin the transaction again, under a lock; return the position of the log."""
         self._lock(cursor)
         try:
             cursor.execute(_BEGIN)
-            return self.catalog.log_end()
+            log, self.gtids = self.catalog.log_end_gtids()
+            return log
         finally:
             cursor.execute("UNLOCK TABLES")
 
