@@ -266,7 +266,7 @@ def _append(
     opening = broker.batch_opener.opening
     waits = bool(opening) and partition.name in opening
     if records and not waits:
-        appended = partition.append_plain(records, acks_all=acks == _ALL)
+        appended = partition.append_plain(records, acks_all=acks == _ALL, joined=True)
         if appended is not None:
             return _appended(broker, partition, appended, acks)
     try:

@@ -29,7 +29,7 @@ from headrace.model.error import HeadraceError, PeerError
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
-RESPONSE_BYTES: Final = 12 << 20
+RESPONSE_BYTES: Final = 8 << 20
 """How much one round of fetches may hold, over all leaders."""
 
 PARTITION_BYTES: Final = 2 << 20
