@@ -131,7 +131,7 @@ def test_the_page_draws_clusters_and_what_is_between_them(
     with strict_page(browser, console.url, viewport={"width": 1280, "height": 860}) as page:
         go_to_mirrors(page)
         picture = page.locator(".picture")
-        expect(picture.locator("rect.cluster")).to_have_count(3)
+        expect(picture.locator("rect.kafka-cluster")).to_have_count(3)
         expect(picture.locator("text.name").filter(has_text="us · here")).to_be_visible()
         lag = picture.locator("text.flow").filter(has_text=f"lag {BEHIND} ·")
         expect(lag).to_be_visible()
@@ -145,7 +145,7 @@ def test_the_page_draws_clusters_and_what_is_between_them(
 def test_the_page_fits_on_a_phone(browser: Any, console: ConsoleServer) -> None:
     with strict_page(browser, console.url, viewport={"width": 390, "height": 800}) as page:
         go_to_mirrors(page)
-        expect(page.locator(".picture rect.cluster").first).to_be_visible()
+        expect(page.locator(".picture rect.kafka-cluster").first).to_be_visible()
         assert page.evaluate(FITS)
 
 

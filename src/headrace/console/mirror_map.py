@@ -29,7 +29,7 @@ def mirror_map(
     return {
         "nodes": {
             each.id: {
-                "kind": "cluster",
+                "kind": "kafka-cluster",
                 "name": each.alias,
                 "note": each.addresses[0] if each.addresses else "",
                 "title": f"{each.alias}: {', '.join(each.addresses)}",

@@ -13,7 +13,8 @@ const PORT = 13;
 const ROUNDS = 12;
 const CLOSER = 0.9;
 const SIDE = 9;
-const DETOUR = 56;
+const DETOUR = 44;
+const ABOVE = 12;
 
 /**
  * Return an SVG. nodes: by id {name, note, kind, status, href, title}; layers: lists of ids, of nodes and of
@@ -30,7 +31,7 @@ export function picture({ nodes, layers, arrows, label, gap = GAP, paired = fals
   }));
   settle(layers, arrows, places);
   const top = Math.min(...[...places.values()].map((each) => each.y - each.height / 2));
-  for (const each of places.values()) each.y += 4 - top;
+  for (const each of places.values()) each.y += 4 - top + (paired ? ABOVE : 0);
   const lowest = Math.max(...[...places.values()].map((each) => each.y + each.height / 2)) + 4;
   const wide = layers.length * (WIDTH + gap) - gap + 8;
   const ports = attach(arrows, places);

@@ -2,11 +2,11 @@
 
 import { poll } from "../api.js";
 import { h, put } from "../dom.js";
-import { count, plural, rate, short, took } from "../format.js";
+import { count, plural, rate, short } from "../format.js";
 import { picture } from "../picture.js";
 import { Table } from "../table.js";
 
-const GAP = 220;
+const GAP = 170;
 const KINDS = { brokers: "the target's brokers copy, offsets stay", process: "a process copies, offsets are translated" };
 
 export function render(root) {
@@ -45,7 +45,10 @@ function clusters({ nodes, layers, arrows }) {
   });
 }
 
-const age = (ms) => (ms >= 60_000 ? `${short(Math.round(ms / 60_000))} min` : took(ms));
+const age = (ms) => {
+  if (ms >= 60_000) return `${short(Math.round(ms / 60_000))} min`;
+  return ms >= 1000 ? `${(ms / 1000).toFixed(1)} s` : `${ms} ms`;
+};
 
 /** Say in a few words how far a flow is. */
 function summary({ problem, states, lag, age_ms: oldest, trouble }) {
