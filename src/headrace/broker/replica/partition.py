@@ -174,11 +174,9 @@ class Partition:
         self, records: memoryview, *, acks_all: bool, joined: bool = False
     ) -> Appended | None:
         """Append one plain batch of a client (`PartitionLog.append_plain`), as `append` would.
-
         A transactional batch is taken only if the caller has `joined` its partition to it.
-
-        Return None, and nothing has happened, when it is not plain, when its answer must wait for
-        the disk, or when something is wrong: `append` then takes it, or raises the reason.
+        None: nothing has happened. It is not plain, its answer must wait for the disk, or something
+        is wrong: `append` then takes it, or raises the reason.
         """
         state, log = self.state, self.log
         try:
@@ -191,14 +189,11 @@ class Partition:
                         self._wake(appended.size_bytes)
                         self._wake_replicas(appended.size_bytes)
                 return appended
-            return self._append_replicated(records, acks_all, joined)
+            return self._append_copied(records, acks_all, joined)
         except HeadraceError:
-            # Nothing of it is in the log; `append` fails in the same way.
-            return None
+            return None  # nothing of it is in the log; `append` fails in the same way
 
-    def _append_replicated(
-        self, records: memoryview, acks_all: bool, joined: bool
-    ) -> Appended | None:
+    def _append_copied(self, records: memoryview, acks_all: bool, joined: bool) -> Appended | None:
         """Append a plain batch that other replicas must copy, and keep it as the tail for them."""
         if (
             self.resigned
