@@ -12,6 +12,7 @@ from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.registry_option import REGISTRY_VARIABLE, optional_registry
 from headrace.cli.terminal.until_signal import until_signal
 from headrace.config.client_file import CLIENT_CONFIG_VARIABLE
+from headrace.mirror.config.mirror_file import MirrorFile
 from headrace.model.error import ConfigError
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -28,6 +29,8 @@ Examples:
   headrace console --users users.txt --listen 0.0.0.0:8080
 
   headrace console --registry http://127.0.0.1:8081     decode values by their schemas
+
+  headrace console --mirror mirror.properties           lag and age between clusters
 
   headrace console --mask email --mask 'payments:*'     hide fields, hide all of a topic
 
@@ -78,6 +81,10 @@ def console(
         list[str] | None,
         typer.Option(metavar="NAME=URL", help="A flow's metrics, for the Flows page."),
     ] = None,
+    mirror: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A mirror's file, for the Mirrors page; repeatable."),
+    ] = None,
     interval: Annotated[
         float, typer.Option(min=0.5, max=300, help="Seconds between two requests to the cluster.")
     ] = 2.0,
@@ -110,6 +117,7 @@ def console(
         registry=registry_client,
         agents=read_urls(agent or (), "--agent"),
         flows=read_urls(flow or (), "--flow"),
+        mirrors=tuple(map(MirrorFile.read, mirror or ())),
         interval_seconds=interval,
     )
     server = ConsoleServer(settings)

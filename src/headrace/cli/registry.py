@@ -29,6 +29,8 @@ Examples:
 
   headrace registry --listen 0.0.0.0:8081 --advertise registry-1:8081      one of several
 
+  headrace registry -b eu-1:9092 --wait-for-topic      where a mirror copies the schemas of another
+
   curl localhost:8081/subjects
 
 The schemas are in the topic _schemas, as Confluent's and Karapace's registries keep them.
@@ -57,6 +59,13 @@ def registry(
         typer.Option(metavar="HOST:PORT", help="Where other instances reach this one."),
     ] = None,
     topic: Annotated[str, typer.Option(help="The topic of the schemas.")] = "_schemas",
+    wait_for_topic: Annotated[
+        bool,
+        typer.Option(
+            "--wait-for-topic",
+            help="Wait until the topic is there instead of creating it: a mirror will.",
+        ),
+    ] = False,
     group: Annotated[
         str, typer.Option(help="The group in which instances elect their leader.")
     ] = "schema-registry",
@@ -112,6 +121,7 @@ def registry(
             listen=parse_listen_address(listen, "--listen"),
             advertise=None if advertise is None else parse_listen_address(advertise, "--advertise"),
             topic=topic,
+            waits_for_topic=wait_for_topic,
             group=group,
             eligible=eligible,
             session_timeout_ms=session_timeout_ms,

@@ -11,6 +11,7 @@ from headrace.console.message.schema_cache import SchemaCache
 from headrace.console.settings import ConsoleSettings
 from headrace.console.status.audit_counts import AuditCounts
 from headrace.console.status.cluster_poller import ClusterPoller
+from headrace.console.status.mirror_poller import MirrorPoller
 from headrace.console.status.remote_run_poller import RemoteRunPoller
 from headrace.console.status.status_poller import StatusPoller
 from headrace.console.status.stream_poller import StreamPoller
@@ -34,6 +35,7 @@ class ConsoleState:
         status_poller: the last status of the flows and agents.
         remote_run_poller: the flows of other machines, for it.
         stream_poller: the streams of the Kinesis gateway.
+        mirror_poller: how far the flows between clusters are.
         registry: the schema registry, for the Schemas page; None without one.
         schema_cache: finds the schemas of values in it.
         sessions: None while the console has no users file.
@@ -49,6 +51,7 @@ class ConsoleState:
     status_poller: StatusPoller
     remote_run_poller: RemoteRunPoller
     stream_poller: StreamPoller
+    mirror_poller: MirrorPoller
     registry: RegistryClient | None
     schema_cache: SchemaCache | None
     sessions: Sessions | None
@@ -87,6 +90,7 @@ class ConsoleState:
             stream_poller=StreamPoller(
                 settings.client, settings.interval_seconds, lambda: cluster_poller.snapshot
             ),
+            mirror_poller=MirrorPoller(settings.mirrors, clock, settings.interval_seconds),
             changes=ChangeLog(settings.client, clock, settings.changes_topic),
             registry=registry,
             schema_cache=schema_cache,
@@ -113,6 +117,8 @@ class ConsoleState:
         self.cluster_poller.start()
         self.remote_run_poller.start()
         self.stream_poller.start()
+        if self.mirror_poller.is_needed:
+            self.mirror_poller.start()
         self.status_poller.start()
 
     def close(self) -> None:
@@ -120,6 +126,7 @@ class ConsoleState:
         self.status_poller.stop()
         self.remote_run_poller.stop()
         self.stream_poller.stop()
+        self.mirror_poller.stop()
         self.cluster_poller.stop()
         self.audit.close()
         self.cluster.close()

@@ -11,6 +11,7 @@ from headrace.client.settings import ClientSettings
 from headrace.console.access.user import Users
 from headrace.console.change_log import TOPIC as CHANGES_TOPIC
 from headrace.console.message.mask import Masks
+from headrace.mirror.config.mirror_file import MirrorFile
 from headrace.model.error import ConfigError
 from headrace.schema.parse import parse
 from headrace.schema.schema import SchemaText, SchemaType
@@ -30,6 +31,7 @@ class ConsoleSettings:
         schemas: what reads the Avro values of a topic that do not carry their schema, by topic.
         registry: where the schemas are that values name; None without one.
         agents, flows: the URLs of their metrics, by name.
+        mirrors: the files of mirrors, for the Mirrors page.
     """
 
     client: ClientSettings
@@ -41,6 +43,7 @@ class ConsoleSettings:
     registry: RegistryClientSettings | None = None
     agents: Mapping[str, str] = field(default_factory=dict)
     flows: Mapping[str, str] = field(default_factory=dict)
+    mirrors: tuple[MirrorFile, ...] = ()
     changes_topic: str = CHANGES_TOPIC
     audit_topic: str = AUDIT_TOPIC
     interval_seconds: float = 2.0

@@ -1,8 +1,12 @@
 """Which partition of `__consumer_offsets` or `__transaction_state` an id belongs to."""
 
+from functools import lru_cache
+
 from headrace.model.error import InvalidArgument
 
 
+# Every transactional Produce request asks.
+@lru_cache(maxsize=1024)
 def coordinator_partition(coordinated_id: str, partition_count: int) -> int:
     """Return the partition of a group id or a transactional id, as Kafka computes it.
 

@@ -62,6 +62,8 @@ LOG_APPEND_TIME = 1
 LAST_CODEC = 4  # zstd; headrace.records.compression names them all
 HEADER = Struct(">qiibIhiqqqhii")
 _CRC = Struct(">I")
+_PRODUCER = Struct(">qhi")
+_FLAGS_AT = ATTRIBUTES_AT + 1  # all flags are in the lower byte of the attributes
 # What the CRC covers of the head: from the attributes to the record count.
 _CHECKED = Struct(">hiqqqhii")
 HEAD = Struct(">qii")
@@ -393,20 +395,10 @@ def assign_producer(
     Args:
         data: one whole batch in memory that can be written to.
     """
-    batch = Batch(data)
-    bit = TRANSACTIONAL_BIT if transactional else 0
-    checked = _CHECKED.pack(
-        batch.attributes & ~TRANSACTIONAL_BIT | bit,
-        batch.last_offset_delta,
-        batch.base_timestamp,
-        batch.max_timestamp,
-        producer_id,
-        epoch,
-        sequence,
-        batch.record_count,
-    )
-    data[ATTRIBUTES_AT:HEADER_BYTES] = checked
-    data[CRC_AT:ATTRIBUTES_AT] = _CRC.pack(crc32c(data[HEADER_BYTES:], crc32c(checked)))
+    flags = data[_FLAGS_AT] & ~TRANSACTIONAL_BIT
+    data[_FLAGS_AT] = flags | TRANSACTIONAL_BIT if transactional else flags
+    _PRODUCER.pack_into(data, PRODUCER_ID_AT, producer_id, epoch, sequence)
+    _CRC.pack_into(data, CRC_AT, crc32c(data[ATTRIBUTES_AT:]))
 
 
 def build_head(

@@ -46,6 +46,7 @@ from headrace.records.batch import (
     HEADER_BYTES,
     LENGTH_AT,
     LOG_OVERHEAD,
+    PRODUCER_ID_AT,
     TRANSACTIONAL_BIT,
     Batch,
 )
@@ -70,6 +71,7 @@ _ACKS = (_ALL, 0, 1)
 _FIRST_IMPLICIT_JOIN = 12  # KIP-890: a produce adds its partition to the transaction
 _FLAGS_AT = ATTRIBUTES_AT + 1
 _LENGTH = Struct(">i")
+_PRODUCER = Struct(">qh")
 
 
 class UnansweredError(PeerError):
@@ -128,7 +130,7 @@ def _join(broker: Broker, call: Call, request: ProduceRequest) -> "Refused | asy
     if not batches:
         return {}
     implicit = call.version >= _FIRST_IMPLICIT_JOIN
-    producer, *others = {(batch.producer_id, batch.producer_epoch) for batch in batches.values()}
+    producer, *others = set(batches.values())
     if others:
         error = TransactionError.INVALID_PRODUCER_ID_MAPPING
         return dict.fromkeys(batches, join_code(error, "Produce", call.version))
@@ -149,9 +151,10 @@ def _join(broker: Broker, call: Call, request: ProduceRequest) -> "Refused | asy
 
 def _transactional_batches(
     broker: Broker, call: Call, request: ProduceRequest
-) -> dict[TopicPartition, Batch]:
-    """Return the transactional batches, by partition. The log refuses what is broken in them."""
-    batches: dict[TopicPartition, Batch] = {}
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Return producer id and epoch of the transactional batches, by partition. The log refuses what
+    is broken in them."""
+    batches: dict[TopicPartition, tuple[int, int]] = {}
     for topic in request.topics:
         if broker.guard.denies_topic(call, Operation.WRITE, topic.name, topic.topic_id):
             continue
@@ -162,7 +165,7 @@ def _transactional_batches(
                 continue
             partition = broker.topics.find(topic.name, topic.topic_id, index)
             if partition is not None:
-                batches[partition.name] = Batch(records)
+                batches[partition.name] = _PRODUCER.unpack_from(records, PRODUCER_ID_AT)
     return batches
 
 
@@ -266,7 +269,7 @@ def _append(
     opening = broker.batch_opener.opening
     waits = bool(opening) and partition.name in opening
     if records and not waits:
-        appended = partition.append_plain(records, acks_all=acks == _ALL)
+        appended = partition.append_plain(records, acks_all=acks == _ALL, joined=True)
         if appended is not None:
             return _appended(broker, partition, appended, acks)
     try:

@@ -170,16 +170,18 @@ class Partition:
             self._grew(appended)
         return appended
 
-    def append_plain(self, records: memoryview, *, acks_all: bool) -> Appended | None:
+    def append_plain(
+        self, records: memoryview, *, acks_all: bool, joined: bool = False
+    ) -> Appended | None:
         """Append one plain batch of a client (`PartitionLog.append_plain`), as `append` would.
-
-        Return None, and nothing has happened, when it is not plain, when its answer must wait for
-        the disk, or when something is wrong: `append` then takes it, or raises the reason.
+        A transactional batch is taken only if the caller has `joined` its partition to it.
+        None: nothing has happened. It is not plain, its answer must wait for the disk, or something
+        is wrong: `append` then takes it, or raises the reason.
         """
         state, log = self.state, self.log
         try:
             if state.alone and log.config.flush_messages != 1:
-                appended = log.append_plain(records, self.leader_epoch, alone=True)
+                appended = log.append_plain(records, self.leader_epoch, alone=True, joined=joined)
                 if appended is not None:
                     self.no_room = False
                     state.appended(cast(LogEndOffset, appended[1] + 1))
@@ -187,12 +189,11 @@ class Partition:
                         self._wake(appended.size_bytes)
                         self._wake_replicas(appended.size_bytes)
                 return appended
-            return self._append_replicated(records, acks_all)
+            return self._append_copied(records, acks_all, joined)
         except HeadraceError:
-            # Nothing of it is in the log; `append` fails in the same way.
-            return None
+            return None  # nothing of it is in the log; `append` fails in the same way
 
-    def _append_replicated(self, records: memoryview, acks_all: bool) -> Appended | None:
+    def _append_copied(self, records: memoryview, acks_all: bool, joined: bool) -> Appended | None:
         """Append a plain batch that other replicas must copy, and keep it as the tail for them."""
         if (
             self.resigned
@@ -201,7 +202,7 @@ class Partition:
             or (acks_all and not self.state.has_enough(self.log.config.min_insync_replicas))
         ):
             return None
-        appended = self.log.append_plain(records, self.leader_epoch)
+        appended = self.log.append_plain(records, self.leader_epoch, joined=joined)
         if appended is None:
             return None
         self.no_room = False

@@ -155,9 +155,15 @@ class Sender:
         return received or sent
 
     def wait(self) -> None:
-        """Call `pump`; if it did nothing, wait for a response or for the next retry."""
-        if not self.pump() and self._busy:
+        """Send what may be sent; if that is nothing, wait for a response or for the next retry.
+
+        Raises:
+            WriteFailed, ProducerFenced: see `raise_failure`.
+        """
+        self.raise_failure()
+        if not self._send() and self._busy:
             self._receive(self._seconds_to_wait())
+        self.raise_failure()
 
     def discard(self) -> bool:
         """Discard every batch that is not acknowledged, and forget the failure.

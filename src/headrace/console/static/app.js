@@ -8,6 +8,7 @@ import * as flows from "./page/flows.js";
 import * as group from "./page/group.js";
 import * as groups from "./page/groups.js";
 import * as login from "./page/login.js";
+import * as mirrors from "./page/mirrors.js";
 import * as overview from "./page/overview.js";
 import * as schema from "./page/schema.js";
 import * as schemas from "./page/schemas.js";
@@ -23,11 +24,12 @@ const PAGES = [
   ["agents", "Agents", "a"],
   ["audit", "Audit", "u"],
   ["streams", "Streams", "s"],
+  ["mirrors", "Mirrors", "m"],
   ["schemas", "Schemas", "c"],
 ];
 // The page of one of them.
 const PARTS = { topics: topic, groups: group, schemas: schema };
-const VIEWS = { overview, topics, groups, flows, agents, audit, streams, schemas };
+const VIEWS = { overview, topics, groups, flows, agents, audit, streams, mirrors, schemas };
 
 const app = document.querySelector("#app");
 let session = null;

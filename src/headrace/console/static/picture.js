@@ -12,32 +12,41 @@ const BETWEEN = 14;
 const PORT = 13;
 const ROUNDS = 12;
 const CLOSER = 0.9;
+const SIDE = 9;
+const DETOUR = 44;
+const ABOVE = 12;
 
 /**
  * Return an SVG. nodes: by id {name, note, kind, status, href, title}; layers: lists of ids, of nodes and of
- * points that arrows pass; arrows: {path: ids, weight: 0 to 1, label, still}.
+ * points that arrows pass; arrows: {path: ids, weight: 0 to 1, label, still, kind}; gap: the room between two
+ * layers; paired: arrows may go both ways between two boxes, side by side, with labels in their middle.
  */
-export function picture({ nodes, layers, arrows, label }) {
+export function picture({ nodes, layers, arrows, label, gap = GAP, paired = false }) {
   if (!layers.length) return h("p", { class: "empty" }, "There is nothing to draw yet.");
   const places = new Map();
   const ends = portCounts(arrows);
   layers.forEach((layer, x) => layer.forEach((id) => {
     const ports = Math.max(ends.in.get(id) ?? 0, ends.out.get(id) ?? 0);
-    places.set(id, { x: 4 + x * (WIDTH + GAP), y: 0, height: nodes[id] ? Math.max(HEIGHT, ports * PORT + 6) : 8, node: Boolean(nodes[id]) });
+    places.set(id, { x: 4 + x * (WIDTH + gap), y: 0, height: nodes[id] ? Math.max(HEIGHT, ports * PORT + 6) : 8, node: Boolean(nodes[id]) });
   }));
   settle(layers, arrows, places);
   const top = Math.min(...[...places.values()].map((each) => each.y - each.height / 2));
-  for (const each of places.values()) each.y += 4 - top;
-  const high = Math.max(...[...places.values()].map((each) => each.y + each.height / 2)) + 4;
-  const wide = layers.length * (WIDTH + GAP) - GAP + 8;
+  for (const each of places.values()) each.y += 4 - top + (paired ? ABOVE : 0);
+  const lowest = Math.max(...[...places.values()].map((each) => each.y + each.height / 2)) + 4;
+  const wide = layers.length * (WIDTH + gap) - gap + 8;
   const ports = attach(arrows, places);
+  if (paired) separate(arrows, places, ports);
+  const far = paired && arrows.some((each) => isFar(each, places, gap));
+  const high = lowest + (far ? DETOUR : 0);
   const lines = [];
   const labels = [];
   arrows.forEach((each, index) => {
-    const path = route(each, places, ports[index]);
-    lines.push(svg("path", { d: path, class: each.still ? "arrow still" : "arrow", "stroke-width": (1.2 + 6 * (each.weight ?? 0.3)).toFixed(1) }));
+    const back = paired && isBack(each, places);
+    const detour = back && isFar(each, places, gap) ? lowest + DETOUR - 12 : null;
+    const path = back ? backRoute(each, places, ports[index], detour) : route(each, places, ports[index]);
+    lines.push(svg("path", { d: path, class: ["arrow", each.still ? "still" : "", each.kind ?? ""].filter(Boolean).join(" "), "stroke-width": (1.2 + 6 * (each.weight ?? 0.3)).toFixed(1) }));
     if (!each.still) lines.push(svg("path", { d: path, class: "stream" }));
-    if (each.label) labels.push(flowLabel(each, places, ports[index], ends));
+    if (each.label) labels.push(paired ? middleLabel(each, places, ports[index], back, detour) : flowLabel(each, places, ports[index], ends));
   });
   const drawn = svg("svg", { viewBox: `0 0 ${wide} ${high}`, class: "picture", role: "group", "aria-label": label },
     lines, labels, layers.flat().filter((id) => nodes[id]).map((id) => box(nodes[id], places.get(id))));
@@ -140,6 +149,34 @@ function route({ path }, places, port) {
     line += `C${round(fromX + bend)} ${round(fromY)} ${round(x - bend)} ${round(y)} ${round(x)} ${round(y)}`;
   });
   return line;
+}
+
+const isBack = ({ path }, places) => places.get(path.at(-1)).x < places.get(path[0]).x;
+const isFar = (arrow, places, gap) => isBack(arrow, places) && places.get(arrow.path[0]).x - places.get(arrow.path.at(-1)).x > WIDTH + gap + 1;
+
+/** Draw two boxes' arrows to each other side by side. */
+function separate(arrows, places, ports) {
+  const ways = new Set(arrows.map(({ path }) => JSON.stringify([path[0], path.at(-1)])));
+  arrows.forEach(({ path }, index) => {
+    if (!ways.has(JSON.stringify([path.at(-1), path[0]]))) return;
+    const aside = isBack({ path }, places) ? SIDE : -SIDE;
+    for (const end of ["from", "to"]) ports[index][end] += aside;
+  });
+}
+
+/** Go back from the left side of a box to the right side of one before it, below all boxes if others lie between. */
+function backRoute({ path }, places, port, detour) {
+  const [from, to] = [places.get(path[0]).x, places.get(path.at(-1)).x + WIDTH];
+  if (detour === null) return `M${round(from)} ${round(port.from)}C${round((from + to) / 2)} ${round(port.from)} ${round((from + to) / 2)} ${round(port.to)} ${round(to)} ${round(port.to)}`;
+  return `M${round(from)} ${round(port.from)}C${round(from - 60)} ${round(detour)} ${round(to + 60)} ${round(detour)} ${round(to)} ${round(port.to)}`;
+}
+
+/** Draw a label in the middle of an arrow's first part, above one that goes to the right and below one that goes back. */
+function middleLabel({ path, label, kind }, places, port, back, detour) {
+  const [one, two] = back ? [places.get(path.at(-1)), places.get(path[0])] : [places.get(path[0]), places.get(path[1])];
+  const height = path.length === 2 ? (port.from + port.to) / 2 : (port.from + two.y) / 2;
+  const y = detour !== null ? detour - 26 : back ? height + 15 : height - 7;
+  return svg("text", { x: round((one.x + WIDTH + two.x) / 2), y: round(y), class: kind ? `flow ${kind}` : "flow", "text-anchor": "middle" }, back ? `← ${label}` : `${label} →`);
 }
 
 const round = (number) => Math.round(number * 10) / 10;

@@ -22,6 +22,18 @@ class RegistryError(Exception):
         return int(str(self.code)[:3])
 
 
+class TopicIsMirror(RegistryError):
+    """Only another cluster writes to the registry's topic: 42205, as in a read-only mode."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            42205,
+            f"This registry is read-only: its topic {topic} is a mirror of another cluster's. "
+            "Register schemas there, or hand the topic over to this cluster with: headrace mirror "
+            f"promote FILE {topic}",
+        )
+
+
 def subject_not_found(subject: str) -> RegistryError:
     return RegistryError(40401, f"Subject '{subject}' not found.")
 

@@ -10,6 +10,8 @@ Rule 2: reads are answered from memory, by every instance. An instance that has 
 answers when its own state has it too, or after `_SEEN_SECONDS`.
 Rule 3: the leader corrects late records on its own, within `_CORRECT_SECONDS`: a registry that
 knows no claims reads a wrong value until then.
+Rule 4: where the topic is a mirror of another cluster's, its leader there writes and corrects. What
+changes nothing is answered as ever, such as a schema registered again.
 """
 
 import socket
@@ -26,7 +28,7 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.gateway.registry.access.peer import read_peers
 from headrace.gateway.registry.batch import write_parts
 from headrace.gateway.registry.checker import SchemaChecker
-from headrace.gateway.registry.error import timed_out, unknown_leader
+from headrace.gateway.registry.error import TopicIsMirror, timed_out, unknown_leader
 from headrace.gateway.registry.forwarder import ForwardedAnswer, Forwarder
 from headrace.gateway.registry.operation.table import Route
 from headrace.gateway.registry.request import Request
@@ -34,7 +36,10 @@ from headrace.gateway.registry.settings import RegistrySettings
 from headrace.gateway.registry.store.election import Election
 from headrace.gateway.registry.store.identity import Identity
 from headrace.gateway.registry.store.schema_tail import SchemaTail
-from headrace.gateway.registry.store.schema_topic import create_schema_topic
+from headrace.gateway.registry.store.schema_topic import (
+    create_schema_topic,
+    wait_for_schema_topic,
+)
 from headrace.gateway.registry.store.schema_writer import NotLeading, SchemaWriter
 from headrace.gateway.registry.view import RegistryView
 
@@ -84,6 +89,8 @@ class RegistryService:
             ConfigError: the topic cannot be used.
             ClientError: no broker can be reached.
         """
+        if self._settings.waits_for_topic:
+            wait_for_schema_topic(self._settings.client, self._settings.topic)
         create_schema_topic(self._settings.client, self._settings.topic)
         self._tail.start(_START_SECONDS)
         self.view = replace(
@@ -118,6 +125,8 @@ class RegistryService:
                         self._writer.lead(self.election.lead.term)
             except NotLeading:
                 log.warning("registry_lead_lost")
+            except TopicIsMirror:
+                pause = _FAILED_SECONDS
             except Exception as error:  # noqa: BLE001 - a later turn or write tries again
                 pause = _FAILED_SECONDS  # every try writes a claim
                 log.warning("registry_correction_failed", error=repr(error)[:200])
@@ -168,13 +177,18 @@ class RegistryService:
         return write_parts(route.split(request), write)
 
     def _write_one(self, view: RegistryView, route: Route, request: Request) -> tuple[Any, int]:
-        route.serve(view, request)
+        first_plan = route.serve(view, request)
         if not self._write_lock.acquire(timeout=_LOCK_SECONDS):
             raise timed_out("Too many writes wait for each other")
         try:
             if not self.election.leads:
                 raise NotLeading
-            self._writer.lead(self.election.lead.term)
+            try:
+                self._writer.lead(self.election.lead.term)
+            except TopicIsMirror:
+                if first_plan.records:
+                    raise
+                return first_plan.answer, self._tail.offset - 1
             plan = route.serve(view, request)
             if not plan.records:
                 return plan.answer, self._tail.offset - 1

@@ -21,6 +21,7 @@ class RegistrySettings:
     Attributes:
         advertise: where other instances reach this one; None for where it listens.
         topic: where the schemas are.
+        waits_for_topic: whether to wait until it is there, instead of creating it.
         group: in which the instances elect their leader.
         eligible: whether this instance may lead.
         users: the file of users; None lets everyone in.
@@ -33,6 +34,7 @@ class RegistrySettings:
     listen: Address = DEFAULT_LISTEN
     advertise: Address | None = None
     topic: str = DEFAULT_TOPIC
+    waits_for_topic: bool = False
     group: str = DEFAULT_GROUP
     eligible: bool = True
     session_timeout_ms: int = SESSION_TIMEOUT_MS

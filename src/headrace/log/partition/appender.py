@@ -79,7 +79,7 @@ class Appender:
             DiskFull, StorageError: it could not be written; nothing of it is in the log.
         """
         if admitted is None and from_client and _is_flat(records):
-            appended = self._plain.append(records, leader_epoch)
+            appended = self._plain.append(records, leader_epoch, joined=True)
             if appended is not None:
                 return appended
         log = self._log
@@ -155,7 +155,7 @@ class Appender:
             CorruptBatch: a batch, or the marker in it, cannot be read; nothing was written.
         """
         if _is_flat(records):
-            appended = self._plain.append(records, None)
+            appended = self._plain.append(records, None, joined=True)
             if appended is not None:
                 return appended
         log = self._log

@@ -16,17 +16,20 @@ from headrace.model.offset import NO_TIMESTAMP_MS
 from headrace.records import framing
 from headrace.records.batch import (
     ATTRIBUTES_AT,
+    CODEC_MASK,
     HEAD,
     HEADER_BYTES,
     LAST_CODEC,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    TRANSACTIONAL_BIT,
     add_sequence,
 )
 
-# A codec and no flag at all.
+# A codec and no flag at all, or that of a transaction alone.
 _PLAIN_ATTRIBUTES = frozenset(range(LAST_CODEC + 1))
+_TAKEN_ATTRIBUTES = _PLAIN_ATTRIBUTES | {each | TRANSACTIONAL_BIT for each in _PLAIN_ATTRIBUTES}
 # A head without its base timestamp.
 _unpack_fields = Struct(">qiibIhi8xqqhii").unpack_from
 _pack_head = HEAD.pack
@@ -35,8 +38,9 @@ _new = tuple.__new__
 
 
 class PlainAppend:
-    """Appends a single batch without a producer id, or the next one of a producer that is known
-    and has no open transaction: from a client, or copied from the leader.
+    """Appends a single batch without a producer id, or the next one of a producer that is known,
+    in its open transaction if the batch is part of one: from a client, or copied from the leader.
+    The first batch of a transaction, which opens it, takes the slow path.
 
     It declines everything else with None, also a batch that is not as it should be. Nothing has
     happened then, and the slow path appends the batch or says what is wrong with it.
@@ -55,7 +59,12 @@ class PlainAppend:
         self._seen_ms = 0
 
     def append(  # noqa: C901 - in one piece, because a call more shows in every small append
-        self, records: memoryview, leader_epoch: int | None, *, alone: bool = False
+        self,
+        records: memoryview,
+        leader_epoch: int | None,
+        *,
+        alone: bool = False,
+        joined: bool = False,
     ) -> Appended | None:
         """Write one batch at the log end; None when the slow path has to.
 
@@ -65,6 +74,8 @@ class PlainAppend:
                 batch with the offset and the epoch it has.
             alone: no other replica is in sync, so that the high watermark is the log end: it moves
                 here, at once, instead of with `set_high_watermark`.
+            joined: the caller has made sure that a transactional batch may be in its transaction.
+                Without it such a batch is declined.
         """
         size_bytes = len(records)
         if size_bytes < HEADER_BYTES:
@@ -86,7 +97,7 @@ class PlainAppend:
         if (
             length + LOG_OVERHEAD != size_bytes
             or magic != MAGIC
-            or attributes not in _PLAIN_ATTRIBUTES
+            or attributes not in (_TAKEN_ATTRIBUTES if joined else _PLAIN_ATTRIBUTES)
             or not 0 <= delta == count - 1
             or timestamp_ms < 0
         ):
@@ -105,7 +116,7 @@ class PlainAppend:
         if crc32c(records[ATTRIBUTES_AT:]) != crc:
             return None
         if leader_epoch is not None and not (
-            framing.is_sound(records) and (not attributes or framing.inflates(records))
+            framing.is_sound(records) and (not attributes & CODEC_MASK or framing.inflates(records))
         ):
             return None
         with self._lock:
@@ -113,9 +124,16 @@ class PlainAppend:
             last_offset = offset + delta
             producer = None
             if producer_id >= 0:
-                producer = self._producers.expecting(producer_id, producer_epoch, sequence)
+                producer = self._producers.expecting(
+                    producer_id,
+                    producer_epoch,
+                    sequence,
+                    transactional=attributes >= TRANSACTIONAL_BIT,
+                )
                 if producer is None:
                     return None
+            elif attributes >= TRANSACTIONAL_BIT:
+                return None
             if (
                 log.storage.failure is not None
                 or log.closed

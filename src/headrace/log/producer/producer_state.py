@@ -126,8 +126,11 @@ class ProducerState:
 
     # -- batches -------------------------------------------------------------------------------
 
-    def expecting(self, producer_id: int, epoch: int, sequence: int) -> ProducerEntry | None:
-        """Return the producer, if this is just what comes next from it and no transaction is open.
+    def expecting(
+        self, producer_id: int, epoch: int, sequence: int, *, transactional: bool = False
+    ) -> ProducerEntry | None:
+        """Return the producer, if this is just what comes next from it: a transactional batch while
+        its transaction is open here, another one while none is.
 
         None decides nothing: call `check`.
         """
@@ -136,7 +139,7 @@ class ProducerState:
             entry is None
             or entry.epoch != epoch
             or entry.next_sequence != sequence
-            or entry.transaction_first_offset >= 0
+            or (entry.transaction_first_offset >= 0) is not transactional
         ):
             return None
         return entry

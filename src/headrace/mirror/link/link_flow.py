@@ -20,7 +20,7 @@ from headrace.mirror.link.acl_sync import AclSync
 from headrace.mirror.link.group_sync import GroupSync
 from headrace.mirror.link.link_config import link_configs
 from headrace.mirror.link.mirror_topic import COPIED, LINK, SOURCE_TOPIC, SOURCE_TOPIC_ID, STATE
-from headrace.mirror.process.topic_plan import CopiedTopic
+from headrace.mirror.process.topic_plan import CopiedTopic, is_copied
 from headrace.mirror.process.topic_sync import TopicSync
 from headrace.model.config_code import ConfigOperation, ConfigResourceType
 from headrace.model.error import HeadraceError
@@ -31,6 +31,8 @@ _log = structlog.get_logger(__name__)
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 15.0
 _TICK_SECONDS: Final = 1.0
+# Where schema registries keep their schemas by default.
+_SCHEMAS: Final = "_schemas"
 _TASKS: Final = ("refresh.topics", "sync.topic.configs", "sync.topic.acls", "sync.group.offsets")
 
 
@@ -107,6 +109,13 @@ class LinkFlow:
         groups = GroupSync(self.settings, source, target)
         plan = topics.refresh()
         _log.info("mirror_flow_started", flow=self.name, topics=len(plan.topics))
+        schemas = source.metadata([_SCHEMAS]).topics.get(_SCHEMAS)
+        if schemas is not None and schemas.error is None and not is_copied(self.settings, _SCHEMAS):
+            _log.warning(
+                "mirror_schemas_not_copied",
+                flow=self.name,
+                hint=f"a registry keeps schemas in {_SCHEMAS}: add it to {self.name}.topics",
+            )
         due = dict.fromkeys(_TASKS, 0.0)
         due["refresh.topics"] = time.monotonic() + (self.settings.seconds("refresh.topics") or 0)
         while not stop.is_set():

@@ -40,15 +40,21 @@ def read_status(file: MirrorFile) -> list[PartitionStatus]:
     Raises:
         ClientError: a cluster cannot be reached.
     """
-    found: list[PartitionStatus] = []
-    for flow in file.flows:
-        read = _link_status if flow.copied_by_brokers else read_flow_status
-        with (
-            ConnectionPool(file.clients[flow.source]) as source,
-            ConnectionPool(file.clients[flow.target]) as target,
-        ):
-            found += read(flow, file.flows, source, target)
-    return found
+    return [each for flow in file.flows for each in read_status_of(flow, file)]
+
+
+def read_status_of(flow: FlowSettings, file: MirrorFile) -> list[PartitionStatus]:
+    """Return all partitions of one flow of a file.
+
+    Raises:
+        ClientError: one of its clusters cannot be reached.
+    """
+    read = _link_status if flow.copied_by_brokers else read_flow_status
+    with (
+        ConnectionPool(file.clients[flow.source]) as source,
+        ConnectionPool(file.clients[flow.target]) as target,
+    ):
+        return read(flow, file.flows, source, target)
 
 
 def _link_status(

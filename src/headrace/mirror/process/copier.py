@@ -2,8 +2,8 @@
 
 Theory of operation. A thread fetches from the source (`SourceFetcher`); this one writes what it
 brings to the target and commits it together with the new positions. When the thread has more ready,
-it joins the same transaction, up to `_TRANSACTION_BYTES`; when it has not, the transaction is
-committed at once, so that few records do not wait for more.
+it joins the same transaction, up to the flow's `TransactionLimit`; when it has not, the transaction
+is committed at once, so that few records do not wait for more.
 
 Rule 1: positions are read after the transactional id was taken over: a transaction of a process
         that was killed is aborted by then, and none of another process can follow.
@@ -14,6 +14,7 @@ Rule 3: all positions are committed again every hour, because a broker forgets o
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -32,13 +33,14 @@ from headrace.mirror.process.source_batches import SourceBatches
 from headrace.mirror.process.source_fetcher import FetchRound, SourceFetcher
 from headrace.mirror.process.source_state import Stopped, StopReason, recreated
 from headrace.mirror.process.target_writer import TargetWriter
+from headrace.mirror.process.transaction_limit import TransactionLimit
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
 _log = structlog.get_logger(__name__)
 
-_TRANSACTION_BYTES: Final = 32 << 20
 _TRANSACTION_SECONDS: Final = 0.5
+_PART_BYTES: Final = 128 << 10
 _IDLE_SECONDS: Final = 0.2
 _MOVED_SECONDS: Final = 1.0
 _REFRESH_SECONDS: Final = 3600.0
@@ -64,6 +66,7 @@ class Copier:
         name: of the flow.
         transactional_id: of the flow, or of this instance.
         stopped: partitions of the source that are left alone; those that stop are added.
+        limit: how much a transaction may hold; the flow keeps it for its next run.
     """
 
     def __init__(
@@ -77,16 +80,19 @@ class Copier:
         figures: FlowFigures,
         syncs: OffsetSyncs,
         stopped: dict[TopicPartition, Stopped],
+        limit: TransactionLimit,
     ) -> None:
         self._name = name
         self._source = source
         self._figures = figures
         self._syncs = syncs
         self._stopped = stopped
+        self._limit = limit
         self._share = share
         self._remote = share.pairs
         self._positions: dict[TopicPartition, Position] = {}
         self._moved: dict[TopicPartition, Position] = {}
+        self._left: deque[SourceBatches] = deque()
         self._committed_at = 0.0
         self._refreshed_at = 0.0
         self.writer = TargetWriter(target, transactional_id, position_group(name), share.membership)
@@ -110,9 +116,8 @@ class Copier:
         }
         with SourceFetcher(self._source, copied, leaders=leaders) as fetcher:
             while not ends():
-                found = fetcher.next(_IDLE_SECONDS)
-                if found is not None:
-                    self._copy(found, fetcher)
+                if self._left or self._take(fetcher.next(_IDLE_SECONDS)):
+                    self._copy(fetcher)
                 elif self._moved and time.monotonic() - self._committed_at > _MOVED_SECONDS:
                     self._commit(self._moved)
                 if time.monotonic() - self._refreshed_at > _REFRESH_SECONDS:
@@ -176,28 +181,58 @@ class Copier:
 
     # -- one transaction
 
-    def _copy(self, found: FetchRound | None, fetcher: SourceFetcher) -> None:
+    def _take(self, found: FetchRound | None) -> bool:
+        """Note what a round brought; return whether there was one."""
+        if found is None:
+            return False
+        self._note(found)
+        self._left.extend(found.batches)
+        return True
+
+    def _copy(self, fetcher: SourceFetcher) -> None:
+        """Write what was fetched, and more that is ready, and commit it. What the transaction has
+        no room for is left for the next one."""
         self.writer.begin()
-        until = time.monotonic() + _TRANSACTION_SECONDS
+        began = time.monotonic()
         copied: list[SourceBatches] = []
         size_bytes = 0
         try:
-            while found is not None:
-                self._note(found)
-                while found.batches:
-                    batches = found.batches.pop(0)
-                    size_bytes += self._write(batches)
-                    copied.append(batches.without_bytes())
-                if size_bytes >= _TRANSACTION_BYTES or time.monotonic() > until:
+            while True:
+                size_bytes += self._write_some(copied, self._limit.size_bytes - size_bytes, began)
+                if self._left or time.monotonic() - began > _TRANSACTION_SECONDS:
                     break
-                found = fetcher.next(0)
+                if not self._take(fetcher.next(0)):
+                    break
             if not size_bytes and time.monotonic() - self._committed_at < _MOVED_SECONDS:
                 self.writer.commit({})  # nothing was written: no request is sent
                 return
             self._finish(copied)
-        except WriteFailed as error:
-            self._stop_refused(error)
+        except BaseException as error:
+            self._limit.failed()
+            if isinstance(error, WriteFailed):
+                self._stop_refused(error)
             raise
+        self._limit.committed(size_bytes, time.monotonic() - began)
+
+    def _write_some(self, copied: list[SourceBatches], most_bytes: int, began: float) -> int:
+        """Write as much as a transaction has room and time for, and at least one batch in all;
+        return how many bytes. Waits while the target is slow."""
+        size_bytes = 0
+        while self._left:
+            # A little of each partition, so that a request to the target has batches of all.
+            for _ in range(len(self._left)):
+                if copied and size_bytes >= most_bytes:
+                    return size_bytes
+                part_bytes = min(_PART_BYTES, most_bytes - size_bytes)
+                batches, rest = self._left.popleft().split(part_bytes)
+                if rest is not None:
+                    self._left.append(rest)
+                size_bytes += self._write(batches)
+                copied.append(batches.without_bytes())
+            self.writer.send()
+            if time.monotonic() - began > _TRANSACTION_SECONDS:
+                break
+        return size_bytes
 
     def _write(self, batches: SourceBatches) -> int:
         remote = self._remote[batches.partition]

@@ -24,6 +24,7 @@ from headrace.mirror.process.source_state import Stopped, StopReason
 from headrace.mirror.process.target_writer import TIMEOUT_MS
 from headrace.mirror.process.topic_plan import TopicPlan
 from headrace.mirror.process.topic_sync import TopicSync
+from headrace.mirror.process.transaction_limit import TransactionLimit
 from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 
@@ -70,6 +71,7 @@ class Flow:
         self._syncs = syncs
         self._instance = instance
         self._stopped: dict[TopicPartition, Stopped] = {}
+        self._limit = TransactionLimit()
         self._pause_seconds = _FIRST_PAUSE_SECONDS
 
     @property
@@ -171,6 +173,7 @@ class Flow:
             figures=self._figures,
             syncs=self._syncs,
             stopped=self._stopped,
+            limit=self._limit,
         )
         try:
             _log.info("mirror_flow_started", flow=self.name, partitions=len(self.share.pairs))

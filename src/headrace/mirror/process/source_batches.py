@@ -7,14 +7,47 @@ Rule 3: every batch is checked against its CRC first. The target gets a new one,
         has another producer, and damage would be hidden by it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 from uuid import UUID
+
+from crc32c import crc32c
 
 from headrace.client.read.batch_reader import FetchedBatches
 from headrace.mirror.process.dense_batch import dense_batch
-from headrace.model.ids import TopicPartition
-from headrace.records.batch import Batch, iter_batches
+from headrace.model.ids import NO_LEADER_EPOCH, TopicPartition
+from headrace.records.batch import (
+    ATTRIBUTES_AT,
+    HEAD,
+    HEADER,
+    LAST_CODEC,
+    LOG_OVERHEAD,
+    MAGIC,
+    Batch,
+    iter_batches,
+    view_of,
+)
 from headrace.records.control import ControlType, read_control
+
+# Makes a NamedTuple in half the time its own constructor takes.
+_new: Final = tuple.__new__
+
+
+class SourceBatch(NamedTuple):
+    """One whole batch for the target.
+
+    Attributes:
+        data: can be written to.
+        first_offset, last_offset: at the source; the first is -1 where records are missing in it.
+        epoch: the leader epoch that it has at the source.
+    """
+
+    data: memoryview
+    records: int
+    first_offset: int
+    last_offset: int
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +56,8 @@ class SourceBatches:
 
     Attributes:
         partition: at the source.
-        batches: whole batches that can be written to. May be empty: all of it was left out.
-        first_offsets, last_offsets: of each batch, at the source; the first is -1 where records are
-            missing in it.
+        batches: may be empty: all of it was left out.
         offset, next_offset: the position before and after.
-        first_offset: of the first record in `batches`; -1 without one.
         records: how many records.
         newest_ms: the latest time of a record, -1 without one.
         first_epoch, last_epoch: leader epochs of the first and the last fetched batch, -1 if none.
@@ -36,12 +66,9 @@ class SourceBatches:
     """
 
     partition: TopicPartition
-    batches: list[memoryview]
-    first_offsets: list[int]
-    last_offsets: list[int]
+    batches: Sequence[SourceBatch]
     offset: int
     next_offset: int
-    first_offset: int
     records: int
     newest_ms: int
     first_epoch: int
@@ -52,7 +79,35 @@ class SourceBatches:
 
     def without_bytes(self) -> "SourceBatches":
         """Return the numbers alone, so that the memory of the batches is free."""
-        return replace(self, batches=[], first_offsets=[], last_offsets=[])
+        return replace(self, batches=())
+
+    def split(self, most_bytes: int) -> "tuple[SourceBatches, SourceBatches | None]":
+        """Return as many batches as have room, at least one, and the rest if there is one."""
+        if self.size_bytes <= most_bytes or len(self.batches) < 2:
+            return self, None
+        size_bytes = count = 0
+        while not count or size_bytes + len(self.batches[count].data) <= most_bytes:
+            size_bytes += len(self.batches[count].data)
+            count += 1
+        taken, left = self.batches[:count], self.batches[count:]
+        records, last = sum(each.records for each in taken), taken[-1]
+        first_part = replace(
+            self,
+            batches=taken,
+            next_offset=last.last_offset + 1,
+            records=records,
+            last_epoch=last.epoch,
+            size_bytes=size_bytes,
+        )
+        rest = replace(
+            self,
+            batches=left,
+            offset=last.last_offset + 1,
+            records=self.records - records,
+            first_epoch=left[0].epoch,
+            size_bytes=self.size_bytes - size_bytes,
+        )
+        return first_part, rest
 
 
 def source_batches(fetched: FetchedBatches) -> SourceBatches:
@@ -63,52 +118,88 @@ def source_batches(fetched: FetchedBatches) -> SourceBatches:
         BatchTooLarge: a batch that must be written again is too large for that.
     """
     aborted = _AbortedTransactions(fetched.aborted)
-    kept: list[memoryview] = []
-    first_offsets: list[int] = []
-    last_offsets: list[int] = []
-    next_offset, first_offset = fetched.offset, -1
+    kept: list[SourceBatch] = []
+    next_offset = fetched.offset
     first_epoch = last_epoch = newest_ms = -1
-    records = 0
-    for batch in iter_batches(fetched.data):
-        if batch.last_offset < fetched.offset:
-            continue
-        batch.validate()
+    records = at = 0
+    view = view_of(fetched.data)
+    while True:
+        whole = _next_whole(view, at, fetched.offset)
+        if whole is None:
+            batch = next(iter_batches(view, at), None)
+            if batch is None:
+                break
+            at = batch.end
+            if batch.last_offset < fetched.offset:
+                continue
+            batch.validate()
+            epoch, next_offset = batch.leader_epoch, batch.next_offset
+            taken = None if aborted.leaves_out(batch) else _taken(batch, fetched.offset)
+            time_ms = batch.max_timestamp
+        else:
+            taken, time_ms = whole
+            epoch, next_offset = taken.epoch, taken.last_offset + 1
+            at += len(taken.data)
         if first_epoch < 0:
-            first_epoch = batch.leader_epoch
-        last_epoch = batch.leader_epoch
-        next_offset = batch.next_offset
-        if aborted.leaves_out(batch):
-            continue
-        wanted = max(batch.base_offset, fetched.offset)
-        data = dense_batch(batch, wanted)
-        if data is None:
-            continue
-        kept.append(data)
-        count = Batch(data).record_count
-        # Where records are missing, the first one that is left is not known without a look inside.
-        whole = count == batch.last_offset - wanted + 1
-        first_offsets.append(wanted if whole else -1)
-        last_offsets.append(batch.last_offset)
-        if first_offset < 0:
-            first_offset = wanted
-        newest_ms = max(newest_ms, batch.max_timestamp)
-        records += count
+            first_epoch = epoch
+        last_epoch = epoch
+        if taken is not None:
+            kept.append(taken)
+            records += taken.records
+            newest_ms = max(newest_ms, time_ms)
     return SourceBatches(
         fetched.partition,
         kept,
-        first_offsets,
-        last_offsets,
         fetched.offset,
         next_offset,
-        first_offset,
         records,
         newest_ms,
         first_epoch,
         last_epoch,
         fetched.end,
         fetched.topic_id,
-        sum(map(len, kept)),
+        sum(len(each.data) for each in kept),
     )
+
+
+def _next_whole(view: memoryview, at: int, offset: int) -> tuple[SourceBatch, int] | None:
+    """Return the batch at `at` with its newest time if it can be copied as it is: nearly every one.
+
+    None decides nothing: `Batch` then finds out what it is. Its head is read in one call, because a
+    producer with its defaults makes 60,000 batches of a gigabyte.
+    """
+    if len(view) - at < HEADER.size:
+        return None
+    (base, length, epoch, magic, crc, attributes, delta, _, newest_ms, _, _, _, count) = (
+        HEADER.unpack_from(view, at)
+    )
+    end = at + LOG_OVERHEAD + length
+    if (
+        magic != MAGIC
+        or not 0 <= attributes <= LAST_CODEC
+        or base < offset
+        or not 0 <= delta == count - 1
+        or not at + HEADER.size <= end <= len(view)
+        or crc32c(view[at + ATTRIBUTES_AT : end]) != crc
+    ):
+        return None
+    data = view[at:end]
+    HEAD.pack_into(data, 0, 0, length, NO_LEADER_EPOCH)
+    return _new(SourceBatch, (data, count, base, base + delta, epoch)), newest_ms
+
+
+def _taken(batch: Batch, offset: int) -> SourceBatch | None:
+    """Return a batch's records from an offset on; None if there are none."""
+    wanted = max(batch.base_offset, offset)
+    last_offset = batch.last_offset
+    data = dense_batch(batch, wanted)
+    if data is None:
+        return None
+    HEAD.pack_into(data, 0, 0, len(data) - LOG_OVERHEAD, NO_LEADER_EPOCH)
+    count = Batch(data).record_count
+    # Where records are missing, the first one that is left is not known without a look inside.
+    whole = count == last_offset - wanted + 1
+    return SourceBatch(data, count, wanted if whole else -1, last_offset, batch.leader_epoch)
 
 
 class _AbortedTransactions:

@@ -29,10 +29,11 @@ from headrace.model.error import HeadraceError, PeerError
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
-RESPONSE_BYTES: Final = 12 << 20
+RESPONSE_BYTES: Final = 4 << 20
 """How much one round of fetches may hold, over all leaders."""
 
-PARTITION_BYTES: Final = 2 << 20
+# A response should have batches of several partitions: a request to the target has one of each.
+_PARTITION_BYTES: Final = 1 << 20
 
 # A round ends when the last leader has answered. With one leader it may wait for records as long as
 # it likes; with several, the records of one would wait for the others.
@@ -84,7 +85,7 @@ class SourceFetcher:
             self._pool,
             {partition: each.offset for partition, each in positions.items()},
             read_committed=True,
-            partition_max_bytes=min(settings.partition_max_bytes, PARTITION_BYTES, response_bytes),
+            partition_max_bytes=min(settings.partition_max_bytes, _PARTITION_BYTES, response_bytes),
         )
         self._several = leaders > 1
         self._wait_ms = _SHORTEST_WAIT_MS

@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.client.write.pending_batch import PendingBatch, SharedBuffer, pending_batches
+from headrace.client.write.pending_batch import PendingBatch, SharedBuffer
 from headrace.client.write.sender import Sender
 from headrace.client.write.transaction_calls import NO_MEMBERSHIP, GroupMembership
 from headrace.client.write.writer_transaction import WriterTransaction
 from headrace.mirror.process.position import Position
-from headrace.mirror.process.source_batches import SourceBatches
+from headrace.mirror.process.source_batches import SourceBatch, SourceBatches
 from headrace.model.ids import TopicPartition
 
 TIMEOUT_MS: Final = 30_000
@@ -25,7 +25,7 @@ TIMEOUT_MS: Final = 30_000
 for so long."""
 
 _MAX_IN_FLIGHT: Final = 5
-_MAX_HELD_BYTES: Final = 16 << 20
+_MAX_HELD_BYTES: Final = 8 << 20
 
 
 class OffsetPair(NamedTuple):
@@ -33,6 +33,18 @@ class OffsetPair(NamedTuple):
 
     source: int
     target: int
+
+
+class _CopiedBatch(PendingBatch):
+    """A batch on its way to the target."""
+
+    __slots__ = ("first_offset", "last_offset")
+
+    def __init__(self, source: SourceBatch) -> None:
+        size_bytes = len(source.data)
+        super().__init__(source.data, source.records, SharedBuffer(size_bytes, 1))
+        self.first_offset = source.first_offset
+        self.last_offset = source.last_offset
 
 
 class TargetWriter:
@@ -43,6 +55,7 @@ class TargetWriter:
         writer.open()
         writer.begin()
         writer.write(partition, source_batches(fetched))
+        writer.send()
         writer.commit({partition: position})
     """
 
@@ -66,7 +79,6 @@ class TargetWriter:
             enlist=self._transaction.enlist,
             on_acknowledged=self._acknowledged,
         )
-        self._sources: dict[int, tuple[int, int]] = {}
         self._pairs: defaultdict[TopicPartition, list[OffsetPair]] = defaultdict(list)
 
     @property
@@ -85,18 +97,17 @@ class TargetWriter:
         self._transaction.begin(self._sender.identity)
 
     def write(self, partition: TopicPartition, source: SourceBatches) -> None:
-        """Send batches, in their order. Waits while much is on its way already.
+        """Add batches to what is sent, in their order."""
+        self._sender.hold(source.size_bytes)
+        self._sender.push(partition, map(_CopiedBatch, source.batches))
+
+    def send(self) -> None:
+        """Send what was added. Waits while much is on its way already.
 
         Raises:
-            WriteFailed: the target refuses an earlier batch.
+            WriteFailed: the target refuses a batch.
             ProducerFenced: another process has the transactional id.
         """
-        offsets = zip(source.first_offsets, source.last_offsets, strict=True)
-        for data, (first, last) in zip(source.batches, offsets, strict=True):
-            self._sender.hold(len(data))
-            (pending,) = pending_batches([data], SharedBuffer(len(data), 1))
-            self._sources[pending.order] = first, last
-            self._sender.push(partition, [pending])
         self._sender.pump()
         while self._sender.held_bytes > _MAX_HELD_BYTES:
             self._sender.wait()
@@ -105,7 +116,7 @@ class TargetWriter:
         """Wait for every batch, and make it visible together with the positions.
 
         Raises:
-            ClientError: as `write`; the transaction is not committed, or that is unknown.
+            ClientError: as `send`; the transaction is not committed, or that is unknown.
         """
         while not self._sender.is_idle:
             self._sender.wait()
@@ -127,8 +138,9 @@ class TargetWriter:
     def _acknowledged(
         self, partition: TopicPartition, batch: PendingBatch, base_offset: int
     ) -> None:
-        first, last = self._sources.pop(batch.order)
+        assert isinstance(batch, _CopiedBatch)
         if base_offset >= 0:
+            first, last = batch.first_offset, batch.last_offset
             found = self._pairs[partition]
             if first >= 0:
                 found.append(OffsetPair(first, base_offset))

@@ -45,6 +45,7 @@ def batches(draw: st.DrawFn) -> bytes:
             producer_id=9 if numbered else -1,
             producer_epoch=0 if numbered else -1,
             sequence=draw(st.integers(0, 4)) if numbered else -1,
+            transactional=numbered and draw(st.booleans()),
         )
     )
     if draw(st.sampled_from([False, False, False, True])):

@@ -180,6 +180,72 @@ def test_any_other_batch_of_a_producer_is_not(begun: OpenLog, batch: bytes) -> N
     assert log.log_end_offset == 3
 
 
+def joined(log: PartitionLog, batch: bytes, epoch: int | None = EPOCH) -> Appended | None:
+    return log.append_plain(memoryview(batch), epoch, joined=True)
+
+
+def test_the_next_batch_of_an_open_transaction_is_plain_and_remembered(begun: OpenLog) -> None:
+    log = begun()
+    log.append(numbered(0, transactional=True), EPOCH)
+
+    appended = joined(log, numbered(2, transactional=True))
+
+    assert appended is not None
+    log.set_high_watermark(5)
+    assert (log.log_end_offset, log.last_stable_offset) == (5, 1)
+    [entry] = log.producer_entries()
+    assert (entry.last_sequence, entry.transaction_first_offset) == (3, 1)
+    log.append_marker(0, 0, EPOCH, commit=False, coordinator_epoch=0)
+    log.set_high_watermark(6)
+    assert log.last_stable_offset == 6
+    [aborted] = log.aborted_transactions(0, 6)
+    assert (aborted.first_offset, aborted.last_offset) == (1, 5)
+
+
+def test_a_copied_batch_of_an_open_transaction_is_plain(begun: OpenLog) -> None:
+    log = begun()
+    log.append(numbered(0, transactional=True), EPOCH)
+    copy = numbered(2, transactional=True, base_offset=3, leader_epoch=EPOCH)
+
+    assert joined(log, copy, epoch=None) is not None
+    assert log.read(3, 1000, max_offset=5).read() == copy
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        numbered(2),
+        numbered(0, transactional=True),
+        numbered(4, transactional=True),
+        numbered(2, producer_epoch=1, transactional=True),
+        sample_batch(b"a", transactional=True),
+    ],
+    ids=["of no transaction", "again", "after a gap", "of a new epoch", "of no producer"],
+)
+def test_any_other_batch_in_a_transaction_is_not(begun: OpenLog, batch: bytes) -> None:
+    log = begun()
+    log.append(numbered(0, transactional=True), EPOCH)
+
+    assert joined(log, batch) is None
+    assert log.log_end_offset == 3
+
+
+def test_a_batch_that_opens_a_transaction_is_not(begun: OpenLog) -> None:
+    log = begun()
+    log.append(numbered(0), EPOCH)
+
+    assert joined(log, numbered(2, transactional=True)) is None
+
+
+def test_a_transactional_batch_is_not_unless_its_partition_is_in_the_transaction(
+    begun: OpenLog,
+) -> None:
+    log = begun()
+    log.append(numbered(0, transactional=True), EPOCH)
+
+    assert plain(log, numbered(2, transactional=True)) is None
+
+
 def test_a_producer_that_is_not_known_is_not(begun: OpenLog) -> None:
     assert plain(begun(), numbered(0)) is None
 

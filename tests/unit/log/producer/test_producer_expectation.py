@@ -44,14 +44,17 @@ class TestExpecting:
         assert state.expecting(producer_id, epoch, sequence) is None
 
     @pytest.mark.parametrize("first_offset", [0, 1])
-    def test_no_batch_while_a_transaction_is_open(self, first_offset: int) -> None:
+    def test_only_batches_of_a_transaction_while_it_is_open(self, first_offset: int) -> None:
         state = ProducerState()
         begin(state, PID, first_offset)
 
         assert state.expecting(PID, 0, 1) is None
 
+        assert state.expecting(PID, 0, 1, transactional=True) is not None
+
         end(state, PID, first_offset + 1)
         assert state.expecting(PID, 0, 1) is not None
+        assert state.expecting(PID, 0, 1, transactional=True) is None
 
 
 class TestProducerIds:

@@ -44,7 +44,7 @@ def marker(kind: ControlType, offset: int, producer_id: int) -> bytes:
 
 
 def values(found: SourceBatches) -> list[bytes | None]:
-    return [record.value for data in found.batches for record in iter_records(Batch(data))]
+    return [record.value for each in found.batches for record in iter_records(Batch(each.data))]
 
 
 def test_aborted_transactions_and_markers_are_left_out_and_passed() -> None:
@@ -59,7 +59,8 @@ def test_aborted_transactions_and_markers_are_left_out_and_passed() -> None:
     )
 
     assert values(found) == [b"committed", b"second try"]
-    assert (found.first_offsets, found.last_offsets, found.next_offset) == ([1, 3], [1, 3], 6)
+    assert [(each.first_offset, each.last_offset) for each in found.batches] == [(1, 1), (3, 3)]
+    assert found.next_offset == 6
     assert found.records == 2
 
 
@@ -93,3 +94,57 @@ def test_epochs_of_the_first_and_last_batch_are_reported() -> None:
     )
 
     assert (found.first_epoch, found.last_epoch) == (2, 4)
+
+
+def test_batches_are_split_where_a_transaction_is_full() -> None:
+    size = len(sample_batch(b"a"))
+    found = chosen(
+        *(sample_batch(b"%d" % each, base_offset=each, leader_epoch=each) for each in range(5))
+    )
+
+    first, rest = found.split(2 * size + 1)
+
+    assert rest is not None
+    assert (values(first), values(rest)) == ([b"0", b"1"], [b"2", b"3", b"4"])
+    assert (first.offset, first.next_offset, rest.offset, rest.next_offset) == (0, 2, 2, 5)
+    assert (first.last_epoch, rest.first_epoch, rest.last_epoch) == (1, 2, 4)
+    assert (first.records, rest.records) == (2, 3)
+    assert (first.size_bytes, rest.size_bytes) == (2 * size, 3 * size)
+
+
+def test_one_batch_is_taken_however_large_it_is() -> None:
+    found = chosen(sample_batch(b"a"), sample_batch(b"b", base_offset=1))
+
+    first, rest = found.split(1)
+
+    assert rest is not None
+    assert (values(first), values(rest)) == ([b"a"], [b"b"])
+    assert rest.split(1) == (rest, None)
+
+
+def test_what_has_room_and_what_is_empty_is_not_split() -> None:
+    whole = chosen(sample_batch(b"a"), sample_batch(b"b", base_offset=1))
+    empty = chosen(marker(ControlType.COMMIT, 0, 7))
+
+    assert whole.split(whole.size_bytes) == (whole, None)
+    assert empty.split(1) == (empty, None)
+    assert empty.next_offset == 1
+
+
+def test_a_batch_in_the_middle_of_which_reading_begins_is_cut() -> None:
+    found = chosen(sample_batch(b"a", b"b"), sample_batch(b"c", base_offset=2), offset=1)
+
+    assert values(found) == [b"b", b"c"]
+    assert [(each.first_offset, each.last_offset) for each in found.batches] == [(1, 1), (2, 2)]
+
+
+def test_a_batch_is_handed_on_as_a_producer_sends_it() -> None:
+    stored = sample_batch(
+        b"a", base_offset=7, leader_epoch=3, producer_id=9, producer_epoch=2, sequence=5
+    )
+    [found] = chosen(stored, offset=7).batches
+
+    head = Batch(found.data)
+    assert (head.base_offset, head.leader_epoch) == (0, -1)
+    assert bytes(head.records) == bytes(Batch(stored).records)
+    assert (found.records, found.first_offset, found.last_offset, found.epoch) == (1, 7, 7, 3)

@@ -1,5 +1,6 @@
 """The topic `_schemas`: one partition, compacted, as other registries create it."""
 
+import time
 from typing import Final
 
 import structlog
@@ -16,6 +17,25 @@ log = structlog.get_logger()
 
 DEFAULT_TOPIC: Final = "_schemas"
 _REPLICAS: Final = 3
+_LOOK_SECONDS: Final = 0.5
+
+
+def wait_for_schema_topic(settings: ClientSettings, topic: str) -> None:
+    """Wait until the topic is there. A mirror creates it, and leaves one of this cluster alone.
+
+    Raises:
+        ClientError: no broker can be reached.
+    """
+    waits = False
+    with ConnectionPool(settings) as pool:
+        while True:
+            known = pool.metadata([topic]).topics.get(topic)
+            if known is not None and known.error is None:
+                return
+            if not waits:
+                waits = True
+                log.info("registry_waits_for_topic", topic=topic)
+            time.sleep(_LOOK_SECONDS)
 
 
 def create_schema_topic(settings: ClientSettings, topic: str) -> None:

@@ -19,7 +19,12 @@ import pyarrow as pa
 from headrace.client.error import BrokerError, ClientError, WriteFailed
 from headrace.client.settings import ClientSettings
 from headrace.client.write.writer import Writer
-from headrace.gateway.registry.error import schema_too_large, store_failure, timed_out
+from headrace.gateway.registry.error import (
+    TopicIsMirror,
+    schema_too_large,
+    store_failure,
+    timed_out,
+)
 from headrace.gateway.registry.state.record import NOOP, Record, write_json, write_key
 from headrace.gateway.registry.state.registry_state import NO_CLAIM, Outcome, RegistryState
 from headrace.gateway.registry.store.schema_tail import CLAIM_HEADER, SchemaTail
@@ -62,6 +67,7 @@ class SchemaWriter:
 
         Raises:
             NotLeading: another instance has claimed at the same time, or since.
+            TopicIsMirror: nothing can be written here, until the topic is promoted.
             RegistryError: the cluster does not take the claim.
         """
         if term == self._term and self._tail.read(lambda state: state.claim) > self._claim:
@@ -154,6 +160,8 @@ class SchemaWriter:
                     f"The schema is larger than topic {self._partition.topic} takes: raise its "
                     "max.message.bytes, or split the schema into references"
                 ) from error
+            if isinstance(reason, BrokerError) and reason.code is ErrorCode.policy_violation:
+                raise TopicIsMirror(self._partition.topic) from error
             raise store_failure(f"The change was not written: {error}") from error
 
 
