@@ -1,21 +1,34 @@
 """`headrace cluster restart` on a `headrace up --brokers auto`, while clients write and read."""
 
 import json
+import random
 import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
-from headrace.cli.cluster_restart import RollingRestart, min_in_sync
+from headrace.cli.restart_lock import restart_lock
+from headrace.cli.rolling_restart import RollingRestart, min_in_sync
+from headrace.cli.supervisor.supervisor_socket import SupervisorSocket
+from headrace.client.admin.replica_admin import ReplicaAdmin
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
+from headrace.model.ids import TopicPartition
 from headrace.process.die_with_parent import die_with_parent
 from headrace.process.java import JavaMissing, find_java
 from headrace.process.zookeeper import ZooKeeperMissing, zookeeper_jars
@@ -142,6 +155,10 @@ class Reader(threading.Thread):
 
 def test_all_brokers_are_restarted_while_records_are_written_and_read(machine):
     data, address, process, output = machine
+    again = [sys.executable, "-m", "headrace.cli.main", "up", "--brokers", "auto"]
+    second = subprocess.run([*again, "--data", str(data)], capture_output=True, check=False)
+    assert second.returncode == 2
+    assert f"another headrace up (process {process.pid}) runs in".encode() in second.stderr
     admin = AdminClient({"bootstrap.servers": address})
     admin.create_topics([NewTopic("alone", 1, 1)])["alone"].result(60)
 
@@ -224,6 +241,158 @@ def test_no_broker_is_restarted_for_another_cluster_or_without_zookeeper(own_clu
     # Until its session ends a broker answers as if nothing were wrong; after that it hangs up.
     with pytest.raises(ClientError, match=r"no broker is restarted: broker 1 does not"):
         rolling.check([1])
+
+
+class FakeSupervisor:
+    """Serves what `headrace cluster restart` asks, and restarts the brokers of a `ClusterProcess`.
+
+    Attributes:
+        seen: what `look` returned when each broker was asked to restart.
+    """
+
+    def __init__(self, cluster, home, look=lambda: None, kills=0):
+        self.seen = []
+        self._cluster, self._look, self._kills = cluster, look, kills
+        self._starts = dict.fromkeys(cluster.brokers, 1)
+        self._away = set()
+        self._restarting = ThreadPoolExecutor(1)
+        self._ended = threading.Event()
+        self._socket = SupervisorSocket(home)
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self._ended.set()
+        self._thread.join()
+        self._restarting.shutdown()
+        self._socket.close()
+
+    def _serve(self):
+        while not self._ended.is_set():
+            self._socket.serve(0.05, self._answer)
+
+    def _answer(self, request):
+        match request:
+            case {"command": "zookeeper"}:
+                return {"settings": {"zookeeper.connect": self._cluster.zookeeper.address}}
+            case {"command": "restart", "broker": number}:
+                self.seen.append(self._look())
+                self._away.add(number)
+                self._restarting.submit(self._restart, number)
+        brokers = [
+            {
+                "id": number,
+                "starts": starts,
+                "ready": number not in self._away,
+                "kills": self._kills * (starts - 1),
+            }
+            for number, starts in self._starts.items()
+        ]
+        return {"address": self._cluster.address, "brokers": brokers}
+
+    def _restart(self, number):
+        self._cluster.broker(number).stop()
+        self._cluster.broker(number).start()
+        self._starts[number] += 1
+        self._away.discard(number)
+
+
+def moves(cluster):
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": cluster.address})) as pool:
+        return ReplicaAdmin(pool).moves()
+
+
+def set_throttle(admin, value):
+    """Set, or with None remove, how fast brokers copy while replicas catch up."""
+    key, keep = "follower.replication.throttled.rate", value is not None
+    operation = AlterConfigOpType.SET if keep else AlterConfigOpType.DELETE
+    entry = ConfigEntry(key, value, incremental_operation=operation)
+    everywhere = ConfigResource(ResourceType.BROKER, "", incremental_configs=[entry])
+    for each in admin.incremental_alter_configs([everywhere]).values():
+        each.result(60)
+
+
+def test_a_restart_waits_until_no_partition_is_being_moved(own_cluster, tmp_path):
+    settings = {"bootstrap.servers": own_cluster.address}
+    admin = AdminClient(settings)
+    configs = {"follower.replication.throttled.replicas": "*", "min.insync.replicas": "1"}
+    orders = NewTopic("orders", 1, replica_assignment=[[1, 2]], config=configs)
+    admin.create_topics([orders])["orders"].result(60)
+    producer = Producer({**settings, "log_level": 0, "message.max.bytes": 4_000_000})
+    for _ in range(8):
+        producer.produce("orders", random.randbytes(1_000_000))
+        assert producer.flush(60) == 0
+    own_cluster.wait_in_sync("orders")
+    rolling = RollingRestart(tmp_path, settings, 120.0)
+    assert sorted(rolling.check([2])) == [2]
+    set_throttle(admin, "1")
+    with ConnectionPool(ClientSettings.of(settings)) as pool:
+        assert ReplicaAdmin(pool).reassign({TopicPartition("orders", 0): [1, 3]}) == {
+            TopicPartition("orders", 0): None
+        }
+
+    with pytest.raises(ClientError, match=r"no broker is restarted: partitions are being moved"):
+        RollingRestart(tmp_path, settings, 0.0).check([2])
+    with (
+        FakeSupervisor(own_cluster, tmp_path, lambda: moves(own_cluster)) as supervisor,
+        ThreadPoolExecutor() as threads,
+    ):
+        with pytest.raises(ClientError, match=r"broker 2 is not restarted.*being moved: orders-0"):
+            hasty = RollingRestart(tmp_path, settings, 0.0)
+            hasty._addresses = rolling._addresses
+            hasty.restart(2)
+        waiting = threads.submit(rolling.restart, 2)
+        assert supervisor.seen == []
+
+        set_throttle(admin, None)
+
+        assert waiting.result(240)["broker"] == 2
+        assert supervisor.seen == [{}]
+    assert own_cluster.metadata("orders").topics["orders"].partitions[0].replicas == (1, 3)
+
+
+def test_one_restart_at_a_time_goes_on_in_a_cluster(own_cluster, tmp_path):
+    """From two machines: each has a supervisor of its own, and one ZooKeeper."""
+    homes = [tmp_path / "m1", tmp_path / "m2"]
+    with (
+        FakeSupervisor(own_cluster, homes[0]) as first,
+        FakeSupervisor(own_cluster, homes[1]) as second,
+    ):
+        settings = {"bootstrap.servers": own_cluster.address}
+        with restart_lock(homes[0]) as lock:
+            refused = run_headrace("cluster", "restart", "--data", str(homes[1]))
+            assert refused.code == 1
+            assert "another headrace cluster restart goes on, on machine" in refused.err
+            rolling = RollingRestart(homes[0], settings, 120.0, lock=lock)
+            rolling.restart(rolling.check([2])[0])
+        with restart_lock(homes[1]) as lock:
+            late = RollingRestart(homes[1], settings, 120.0, lock=lock)
+            chosen = late.check([3])
+            lock._lock.release()  # as the end of its session does
+            with pytest.raises(ClientError, match="session with ZooKeeper has ended"):
+                late.restart(*chosen)
+    assert len(first.seen) == 1 and second.seen == []
+
+
+def test_a_broker_that_had_to_be_killed_is_said_and_ends_the_restart(own_cluster, tmp_path):
+    (tmp_path / "broker-1").mkdir()
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": own_cluster.address})) as pool:
+        cluster_id = pool.metadata().cluster_id
+    meta = f"version=1\nnode.id=1\ncluster.id={cluster_id}\n"
+    (tmp_path / "broker-1" / "meta.properties").write_text(meta)
+    with FakeSupervisor(own_cluster, tmp_path, kills=1) as supervisor:
+        done = run_headrace("cluster", "restart", "--data", str(tmp_path), "--hand-over", "60")
+
+    assert done.code == 3, done.err
+    assert re.search(
+        r"broker (\d) did not end within the time of --hand-over and was killed", done.err
+    )
+    assert "run the command again with --broker" in done.err
+    assert len(supervisor.seen) == 1
+    assert "1 broker restarted" in done.out
 
 
 def is_under_replicated(cluster, asked):
