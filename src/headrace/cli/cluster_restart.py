@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.restart_lock import restart_lock
 from headrace.cli.rolling_restart import RollingRestart, cluster_of
+from headrace.cli.supervisor.restart_lock import restart_lock
 from headrace.cli.supervisor.supervisor_socket import ask_supervisor
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, client_settings

@@ -23,8 +23,8 @@ from typing import Any
 from uuid import uuid4
 
 from headrace.cli.cluster_health import troubled_partitions
-from headrace.cli.restart_lock import RestartLock
 from headrace.cli.supervisor.broker_count import broker_folder
+from headrace.cli.supervisor.restart_lock import RestartLock
 from headrace.cli.supervisor.supervisor_socket import ask_supervisor
 from headrace.client.admin.admin import Admin
 from headrace.client.admin.log_dir_admin import LogDirAdmin

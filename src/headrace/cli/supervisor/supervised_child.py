@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 from threading import Event, Thread
 from typing import IO
 
@@ -137,8 +138,8 @@ class SupervisedChild:
             flush=True,
         )
         self.kills += 1
+        self._kill_at = inf  # once; it may take a moment to end
         self._process.kill()
-        self._process.wait()
 
     def stop(self) -> None:
         """End it as a signal does; kill it if it does not end in a minute."""
