@@ -107,6 +107,16 @@ class ClusterStoreContract:
 
         assert store.get("/brokers/1") == Node("/brokers/1", b"y", 0, ephemeral=True)
 
+    def test_many_nodes_are_read_at_once(self, store: ClusterStore) -> None:
+        paths = [f"/topics/t{number:04}" for number in range(1_200)]
+        for start in range(0, len(paths), 300):
+            store.commit([CreateNode(path, path.encode()) for path in paths[start : start + 300]])
+
+        found = store.get_all([*paths, "/topics/missing", "/nothing/here"])
+
+        assert found == {path: Node(path, path.encode(), 0) for path in paths}
+        assert store.get_all([]) == {}
+
     def test_a_kind_is_scanned_by_name(self, store: ClusterStore) -> None:
         store.commit(
             [

@@ -1,6 +1,6 @@
 """A cluster store in memory with sessions that can be cut off, for simulations."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.cluster.store import (
@@ -78,6 +78,9 @@ class MemoryStore:
         check_path(path)
         self.before()
         return self.ensemble.nodes.get(path)
+
+    def get_all(self, paths: Iterable[str]) -> dict[str, Node]:
+        return {path: node for path in paths if (node := self.get(path)) is not None}
 
     def scan(self, kind: str) -> list[Node]:
         self.before()

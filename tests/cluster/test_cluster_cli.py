@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.testing.readiness import wait_until
+from testkit.fault.cluster_process import ClusterProcess
+from testkit.peer.peer import PeerMissing, require_peer
 from testkit.process.command_line import run_headrace
 
 
@@ -65,3 +68,56 @@ def test_a_broker_is_emptied_and_its_records_move_along(own_cluster):
 
     spread = {1: 1, 2: 1, 3: 1}
     wait_until(lambda: replicas_by_broker(cluster) == spread, what="a replica on each broker")
+
+
+@pytest.fixture
+def two_racks(tmp_path_factory):
+    """Broker 1 on rack a, brokers 2 and 3 on rack b."""
+    # No broker is killed: one that seems late means only that the machine is slow.
+    patient = {"zookeeper.session.timeout.ms": "30000", "replica.lag.time.max.ms": "30000"}
+    cluster = ClusterProcess(tmp_path_factory.mktemp("two-racks"), settings=patient)
+    for number, rack in {1: "a", 2: "b", 3: "b"}.items():
+        cluster.broker(number).settings["broker.rack"] = rack
+    try:
+        with cluster:
+            yield cluster
+    except PeerMissing as missing:
+        require_peer(str(missing))
+
+
+def replicas_of(cluster, name):
+    return [each["replicas"] for each in ask(cluster, "partitions", name)]
+
+
+def test_no_replica_comes_to_stand_beside_one_on_a_broker_that_is_away(two_racks):
+    cluster, name = two_racks, "orders"
+    admin = AdminClient({"bootstrap.servers": cluster.address})
+    orders = NewTopic(name, 4, replica_assignment=[[1, 3]] * 4)
+    admin.create_topics([orders])[name].result(30)
+    cluster.wait_in_sync(name)
+    cluster.broker(3).stop()
+    for number in (1, 2):
+        wait_until(
+            lambda number=number: 3 not in cluster.metadata(name, asked=[number]).brokers,
+            what="brokers that know",
+        )
+
+    # Broker 2 is empty, and [2, 3] would be both replicas on rack b.
+    left = run_headrace("cluster", "rebalance", "-b", cluster.address)
+    refused = run_headrace("cluster", "decommission", "1", "-b", cluster.address)
+
+    assert left.code == 0 and "orders-3 (4 in all), which have replicas on broker 3" in left.err
+    assert refused.code == 2 and "broker 3, which is not running" in refused.err
+    assert replicas_of(cluster, name) == ["1,3"] * 4
+
+    # It is gone for good.
+    ask(cluster, "decommission", "3")
+
+    wait_until(lambda: replicas_of(cluster, name) == ["1,2"] * 4, what="replicas on both racks")
+    cluster.broker(3).start()
+    cluster.wait_in_sync(name)
+    ask(cluster, "rebalance")
+    wait_until(
+        lambda: {"".join(sorted(each)) for each in replicas_of(cluster, name)} == {",12", ",13"},
+        what="a share for the broker that is back, on its rack",
+    )

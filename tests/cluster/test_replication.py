@@ -167,7 +167,7 @@ class TestReplication:
 
                 # As its fetcher does after the second refusal.
                 follower.broker.broker_gone(record)
-                await asyncio.gather(*follower.broker.membership._replacing)
+                await asyncio.gather(*follower.broker.membership._replacing.values())
 
                 assert led(leader) is partition
                 await append(leader, b"one")

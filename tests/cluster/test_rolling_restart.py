@@ -1,26 +1,41 @@
 """`headrace cluster restart` on a `headrace up --brokers auto`, while clients write and read."""
 
 import json
+import random
 import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
-from headrace.cli.cluster_restart import RollingRestart, min_in_sync
+from headrace.cli.rolling_restart import RollingRestart, min_in_sync
+from headrace.cli.supervisor.restart_lock import restart_lock
+from headrace.cli.supervisor.supervisor_socket import SupervisorSocket
+from headrace.client.admin.replica_admin import ReplicaAdmin
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
+from headrace.model.ids import TopicPartition
 from headrace.process.die_with_parent import die_with_parent
 from headrace.process.java import JavaMissing, find_java
 from headrace.process.zookeeper import ZooKeeperMissing, zookeeper_jars
 from headrace.testing.readiness import free_port, wait_until
-from testkit.peer.peer import require_peer
+from testkit.fault.cluster_process import ClusterProcess
+from testkit.peer.peer import PeerMissing, require_peer
 from testkit.process.command_line import run_headrace
 
 _SERVES = re.compile(r"Headrace serves (\d) brokers on (\S+)")
@@ -142,6 +157,10 @@ class Reader(threading.Thread):
 
 def test_all_brokers_are_restarted_while_records_are_written_and_read(machine):
     data, address, process, output = machine
+    again = [sys.executable, "-m", "headrace.cli.main", "up", "--brokers", "auto"]
+    second = subprocess.run([*again, "--data", str(data)], capture_output=True, check=False)
+    assert second.returncode == 2
+    assert f"another headrace up (process {process.pid}) runs in".encode() in second.stderr
     admin = AdminClient({"bootstrap.servers": address})
     admin.create_topics([NewTopic("alone", 1, 1)])["alone"].result(60)
 
@@ -224,6 +243,190 @@ def test_no_broker_is_restarted_for_another_cluster_or_without_zookeeper(own_clu
     # Until its session ends a broker answers as if nothing were wrong; after that it hangs up.
     with pytest.raises(ClientError, match=r"no broker is restarted: broker 1 does not"):
         rolling.check([1])
+
+
+# A broker ends with the thread that started it: this one stays.
+_starter = ThreadPoolExecutor(1)
+
+
+class FakeSupervisor:
+    """Serves what `headrace cluster restart` asks, and restarts the brokers of a `ClusterProcess`.
+
+    Attributes:
+        seen: what `look` returned when each broker was asked to restart.
+    """
+
+    def __init__(self, cluster, home, look=lambda: None, kills=0):
+        self.seen = []
+        self._cluster, self._look, self._kills = cluster, look, kills
+        self._starts = dict.fromkeys(cluster.brokers, 1)
+        self._away = set()
+        self._ended = threading.Event()
+        self._socket = SupervisorSocket(home)
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self._ended.set()
+        self._thread.join()
+        self._socket.close()
+
+    def _serve(self):
+        while not self._ended.is_set():
+            self._socket.serve(0.05, self._answer)
+
+    def _answer(self, request):
+        match request:
+            case {"command": "zookeeper"}:
+                return {"settings": {"zookeeper.connect": self._cluster.zookeeper.address}}
+            case {"command": "restart", "broker": number}:
+                self.seen.append(self._look())
+                self._away.add(number)
+                _starter.submit(self._restart, number)
+        brokers = [
+            {
+                "id": number,
+                "starts": starts,
+                "ready": number not in self._away,
+                "kills": self._kills * (starts - 1),
+            }
+            for number, starts in self._starts.items()
+        ]
+        return {"address": self._cluster.address, "brokers": brokers}
+
+    def _restart(self, number):
+        self._cluster.broker(number).stop()
+        self._cluster.broker(number).start()
+        self._starts[number] += 1
+        self._away.discard(number)
+
+
+def moves(cluster):
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": cluster.address})) as pool:
+        return ReplicaAdmin(pool).moves()
+
+
+def set_throttle(admin, broker, value):
+    """Set, or with None remove, how fast a broker copies what catches up."""
+    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    entry = ConfigEntry(
+        "follower.replication.throttled.rate", value, incremental_operation=operation
+    )
+    resource = ConfigResource(ResourceType.BROKER, str(broker), incremental_configs=[entry])
+    for each in admin.incremental_alter_configs([resource]).values():
+        each.result(60)
+
+
+# No broker is killed: one that seems late means only that the machine is slow.
+PATIENT = {"zookeeper.session.timeout.ms": "30000", "replica.lag.time.max.ms": "30000"}
+
+
+class LostLock:
+    def check(self):
+        raise ClientError("another restart may have begun")
+
+
+@pytest.fixture(scope="module")
+def whole_cluster(tmp_path_factory):
+    """Three brokers for tests that leave them all running, and every replica in sync."""
+    cluster = ClusterProcess(tmp_path_factory.mktemp("whole"), settings=PATIENT)
+    try:
+        with cluster:
+            yield cluster
+    except PeerMissing as missing:
+        require_peer(str(missing))
+
+
+def test_a_restart_waits_until_no_partition_is_being_moved(whole_cluster, tmp_path):
+    settings, moved = {"bootstrap.servers": whole_cluster.address}, TopicPartition("moved", 0)
+    admin = AdminClient(settings)
+    configs = {"follower.replication.throttled.replicas": "*", "min.insync.replicas": "1"}
+    topic = NewTopic("moved", 1, replica_assignment=[[1, 2]], config=configs)
+    admin.create_topics([topic])["moved"].result(60)
+    producer = Producer({**settings, "log_level": 0, "message.max.bytes": 4_000_000})
+    for _ in range(8):  # the first piece goes over the limit, and the others wait
+        producer.produce("moved", random.randbytes(1_000_000))
+        assert producer.flush(60) == 0
+    whole_cluster.wait_in_sync("moved")
+    rolling = RollingRestart(tmp_path, settings, 120.0)
+    hasty = RollingRestart(tmp_path, settings, 0.0)
+    late = RollingRestart(tmp_path, settings, 120.0, lock=LostLock())
+    for each in (rolling, hasty, late):
+        wait_until(lambda each=each: can_restart(each, 2), what="a whole cluster")
+    set_throttle(admin, 3, "1")
+    with ConnectionPool(ClientSettings.of(settings)) as pool:
+        assert ReplicaAdmin(pool).reassign({moved: [1, 3]}) == {moved: None}
+
+    with pytest.raises(ClientError, match="no broker is restarted: partitions are being moved"):
+        RollingRestart(tmp_path, settings, 0.0).check([2])
+    with (
+        FakeSupervisor(whole_cluster, tmp_path, lambda: moves(whole_cluster)) as supervisor,
+        ThreadPoolExecutor() as threads,
+    ):
+        with pytest.raises(ClientError, match=r"broker 2 is not restarted.*being moved: moved-0"):
+            hasty.restart(2)
+        waiting = threads.submit(rolling.restart, 2)
+        assert supervisor.seen == []
+
+        set_throttle(admin, 3, None)
+
+        assert waiting.result(240)["broker"] == 2
+        assert supervisor.seen == [{}]
+        with pytest.raises(ClientError, match="another restart may have begun"):
+            late.restart(2)
+        assert supervisor.seen == [{}]
+    assert whole_cluster.metadata("moved").topics["moved"].partitions[0].replicas == (1, 3)
+
+
+def can_restart(rolling, number):
+    try:
+        return rolling.check([number]) == [number]
+    except ClientError:  # a broker that another test has restarted is not known to all yet
+        return False
+
+
+def test_a_broker_that_had_to_be_killed_is_said_and_ends_the_restart(whole_cluster, tmp_path):
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": whole_cluster.address})) as pool:
+        cluster_id = pool.metadata().cluster_id
+    (tmp_path / "broker-1").mkdir()
+    meta = f"version=1\nnode.id=1\ncluster.id={cluster_id}\n"
+    (tmp_path / "broker-1" / "meta.properties").write_text(meta)
+    rolling = RollingRestart(tmp_path, {"bootstrap.servers": whole_cluster.address}, 0.0)
+    wait_until(lambda: can_restart(rolling, 1), what="a whole cluster")
+
+    with FakeSupervisor(whole_cluster, tmp_path, kills=1) as supervisor:
+        done = run_headrace("cluster", "restart", "--data", str(tmp_path), "--hand-over", "60")
+
+    assert done.code == 3, done.err
+    assert re.search(r"broker \d did not end within the time of --hand-over", done.err)
+    assert "run the command again with --broker" in done.err
+    assert len(supervisor.seen) == 1
+    assert "1 broker restarted" in done.out
+
+
+def test_one_restart_at_a_time_goes_on_in_a_cluster(ensemble, tmp_path):
+    """From two machines: each has a supervisor of its own, and they share one ZooKeeper."""
+    nothing = SimpleNamespace(brokers={}, address="127.0.0.1:1", zookeeper=SimpleNamespace())
+    nothing.zookeeper.address = ensemble
+    homes = [tmp_path / "m1", tmp_path / "m2"]
+    with FakeSupervisor(nothing, homes[0]), FakeSupervisor(nothing, homes[1]):
+        with restart_lock(homes[0]) as lock:
+            refused = run_headrace("cluster", "restart", "--data", str(homes[1]))
+            lock.check()
+        with restart_lock(homes[1]) as lock:
+            lock.check()
+            lock._lock.release()  # as the end of its session does
+            with (
+                restart_lock(homes[0]),
+                pytest.raises(ClientError, match="session with ZooKeeper has ended"),
+            ):
+                lock.check()
+
+    assert refused.code == 1
+    assert "another headrace cluster restart goes on, on machine" in refused.err
 
 
 def is_under_replicated(cluster, asked):

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from headrace.cli.cluster_restart import RollingRestart, store_problem
+from headrace.cli.rolling_restart import RollingRestart, store_problem
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings

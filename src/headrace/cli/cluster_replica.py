@@ -11,13 +11,20 @@ from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_rows, status
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.client.admin.replica_admin import ReplicaAdmin
-from headrace.client.admin.replica_plan import ReplicaAssignment, decommission, rebalance
+from headrace.client.admin.replica_plan import (
+    ReplicaAssignment,
+    absent_replicas,
+    current,
+    decommission,
+    rebalance,
+)
 from headrace.client.error import ClientError
 from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.model.ids import TopicPartition
 
 _POLL_SECONDS = 0.5
+_SHOWN = 5
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only print what would be moved.")]
 WaitOption = Annotated[
@@ -147,13 +154,30 @@ def rebalance_(
 ) -> None:
     """Spread replicas and leaders evenly over all brokers, with as few moves as possible."""
     with connect(brokers, setting) as pool:
-        _apply(pool, rebalance(pool.metadata()), dry_run, wait, format)
+        metadata, moves = pool.metadata(), ReplicaAdmin(pool).moves()
+        left = absent_replicas(metadata, moves)
+        if left:
+            typer.echo(_left_note(left), err=True)
+        _apply(pool, rebalance(metadata, moves), dry_run, wait, format)
         if wait and not dry_run:
             ReplicaAdmin(pool).elect(None)
 
 
+def _left_note(left: dict[TopicPartition, int]) -> str:
+    names = sorted(left)
+    shown = ", ".join(map(str, names[:_SHOWN])) + ", ..." * (len(names) > _SHOWN)
+    absent = ", ".join(map(str, sorted(set(left.values()))))
+    return (
+        f"note: left as they are: {shown} ({len(names)} in all), which have replicas on broker "
+        f"{absent}. That is not running, so that its rack is not known. Run the command again when "
+        "it is back, or remove it for good with headrace cluster decommission"
+    )
+
+
 def decommission_(
-    broker: Annotated[int, typer.Argument(metavar="ID", help="The broker to remove.")],
+    broker: Annotated[
+        int, typer.Argument(metavar="ID", help="The broker to remove; it need not be running.")
+    ],
     dry_run: DryRunOption = False,
     wait: WaitOption = True,
     format: FormatOption = OutputFormat.TEXT,
@@ -162,12 +186,13 @@ def decommission_(
 ) -> None:
     """Move all replicas off a broker, so that it can be removed."""
     with connect(brokers, setting) as pool:
-        metadata = pool.metadata()
-        if broker not in metadata.brokers:
+        metadata, moves = pool.metadata(), ReplicaAdmin(pool).moves()
+        used = {each for replicas in current(metadata, moves).values() for each in replicas}
+        if broker not in used | metadata.brokers.keys():
             raise ClientError(
                 f"there is no broker {broker}: the cluster has {sorted(metadata.brokers)}"
             )
-        _apply(pool, decommission(metadata, broker), dry_run, wait, format)
+        _apply(pool, decommission(metadata, broker, moves), dry_run, wait, format)
 
 
 def _apply(

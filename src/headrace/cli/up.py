@@ -15,6 +15,7 @@ import typer
 
 from headrace.cli.supervisor.side_service import SideService, side_services
 from headrace.cli.supervisor.supervised_child import SupervisedChild
+from headrace.cli.supervisor.supervisor_lock import refuse_supervised
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
 from headrace.cli.terminal.pair import parse_pairs
@@ -171,6 +172,8 @@ async def _run(
     for key, reason in ignored_keys(texts).items():
         _log.warning("config_key_ignored", key=key, reason=reason)
     settings = BrokerSettings(texts)
+    for directory in settings.log_dirs:
+        refuse_supervised(directory)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):

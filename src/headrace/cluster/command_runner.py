@@ -104,16 +104,33 @@ class CommandRunner:
 
         A watch event only names the path: what it carries may be older than a commit of ours.
         """
-        for path in sorted(set(paths)):
-            entity, version = self._read(path)
-            if isinstance(entity, TopicRecord) and not self._lives.look(entity):
-                # Deleted since, or of an earlier release, which has no node of its id.
-                entity, version = self._read(path)
-            self.adopt(path, entity, version)
+        wanted = sorted(set(paths))
+        nodes = self._store.get_all(wanted)
+        entities = {path: self._decoded(node) for path, node in nodes.items()}
+        topics = [each for each in entities.values() if isinstance(each, TopicRecord)]
+        for topic in self._lives.without_node(topics):
+            # Deleted since, or of an earlier release, which has no node of its id.
+            path = entity_path(topic)
+            again = self._store.get(path)
+            if again is None:
+                del nodes[path]
+            else:
+                nodes[path], entities[path] = again, decode_entity(again)
+        for path in wanted:
+            node = nodes.get(path)
+            if node is None:
+                self.adopt(path, None, -1)
+            else:
+                self.adopt(path, entities[path], node.version)
+                self._data[path] = node.data
 
-    def _read(self, path: str) -> tuple[Entity | None, int]:
-        node = self._store.get(path)
-        return (None, -1) if node is None else (decode_entity(node), node.version)
+    def _decoded(self, node: Node) -> Entity:
+        """Return what a node holds, without decoding what it held before: after a commit of our own
+        its watch fires as well."""
+        known = self._entities.get(node.path)
+        if known is not None and self._data.get(node.path) == node.data:
+            return known
+        return decode_entity(node)
 
     def _adopt_node(self, node: Node) -> None:
         if self._data.get(node.path) == node.data:

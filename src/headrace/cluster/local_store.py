@@ -104,6 +104,9 @@ class LocalStore:
         with self._lock:
             return self._nodes.get(kind, {}).get(path)
 
+    def get_all(self, paths: Iterable[str]) -> dict[str, Node]:
+        return {path: node for path in paths if (node := self.get(path)) is not None}
+
     def scan(self, kind: str) -> list[Node]:
         with self._lock:
             nodes = list(self._nodes.get(kind, {}).values())

@@ -128,7 +128,9 @@ def elect_leaders(
         names = [
             TopicPartition(topic.name, index)
             for topic in state.topics.values()
-            for index in range(len(topic.partitions))
+            for index, partition in enumerate(topic.partitions)
+            # Nearly all have their preferred leaders, and this is done every few seconds.
+            if unclean or partition.leader != partition.replicas[0]
         ]
     for name in names:
         partition = plan.find(name)

@@ -19,7 +19,7 @@ Rule 7: an ephemeral node vanishes when the store that created it closes or its 
         as well, and reports it to the watchers of its session.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import quote, unquote
@@ -86,6 +86,10 @@ class ClusterStore(Protocol):
     """Versioned nodes. Every method may be called from any thread and may wait for I/O."""
 
     def get(self, path: str) -> Node | None: ...
+
+    def get_all(self, paths: Iterable[str]) -> dict[str, Node]:
+        """Return the nodes that exist at these paths. Where the store is far away this takes about
+        as long as one `get`, not as long as all of them."""
 
     def scan(self, kind: str) -> list[Node]:
         """Return every node of a kind, by name."""

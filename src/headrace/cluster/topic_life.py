@@ -6,6 +6,7 @@ new topic's record by the deleted one's. So every topic has a second node, named
 lives exactly as long as the topic: it is written in the same commits, and never for another topic.
 """
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from headrace.cluster.store import (
@@ -40,13 +41,12 @@ class TopicLives:
         """
         self._seen = {UUID(path_parts(node.path)[0]) for node in self._store.scan(KIND)}
 
-    def look(self, topic: TopicRecord) -> bool:
-        """Return whether a topic has its node. If not, it may just have been deleted."""
-        if topic.topic_id not in self._seen:
-            if self._store.get(life_path(topic)) is None:
-                return False
-            self._seen.add(topic.topic_id)
-        return True
+    def without_node(self, topics: Iterable[TopicRecord]) -> list[TopicRecord]:
+        """Return the topics that have no node of their id. They may just have been deleted."""
+        unseen = {life_path(each): each for each in topics if each.topic_id not in self._seen}
+        found = self._store.get_all(unseen) if unseen else {}
+        self._seen.update(unseen[path].topic_id for path in found)
+        return [each for path, each in unseen.items() if path not in found]
 
     def write_beside(self, write: Write, topic: TopicRecord) -> Write | None:
         """Return what a commit must write beside a topic's node; None for nothing.

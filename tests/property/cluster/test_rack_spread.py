@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.client.address import Address
-from headrace.client.admin.replica_plan import current, decommission, rebalance
+from headrace.client.admin.replica_plan import (
+    absent_replicas,
+    current,
+    decommission,
+    rebalance,
+)
 from headrace.client.network.metadata import (
     BrokerMetadata,
     Metadata,
@@ -26,6 +31,7 @@ from headrace.cluster.topic_command import (
     create_partitions,
     create_topics,
 )
+from headrace.model.error import InvalidArgument
 from headrace.model.ids import BrokerId
 
 MACHINES = st.dictionaries(
@@ -56,7 +62,12 @@ def cluster_state(racks):
     return state
 
 
-def metadata(racks, assignments):
+def machines_of(racks, assignments):
+    """On how many machines each partition is, also with brokers that are away."""
+    return [len({machine(racks, each) for each in replicas}) for replicas in assignments]
+
+
+def metadata(racks, assignments, away=()):
     partitions = {
         index: PartitionMetadata(index, each[0], 0, tuple(each), tuple(each), (), None)
         for index, each in enumerate(assignments)
@@ -64,9 +75,10 @@ def metadata(racks, assignments):
     brokers = {
         number: BrokerMetadata(number, Address("127.0.0.1", 9000 + number), rack)
         for number, rack in racks.items()
+        if number not in away
     }
     topic = TopicMetadata("orders", None, False, partitions, None)
-    return Metadata("c", min(racks), brokers, {"orders": topic})
+    return Metadata("c", min(brokers, default=-1), brokers, {"orders": topic})
 
 
 @settings(deadline=None, max_examples=100)
@@ -156,3 +168,38 @@ def test_machines_of_the_same_size_end_even(brokers, machines, partitions):
     load = Counter({each: 0 for each in racks})
     load.update(each for replicas in after.values() for each in replicas)
     assert max(load.values()) - min(load.values()) <= 1
+
+
+@settings(deadline=None, max_examples=150)
+@given(assigned_clusters(), st.data())
+def test_no_plan_moves_a_partition_onto_one_machine_while_a_broker_is_away(cluster, data):
+    racks, factor, before = cluster
+    spread = list({**current(before), **rebalance(before)}.values())
+    away = data.draw(st.sets(st.sampled_from(sorted(racks)), min_size=1, max_size=len(racks) - 1))
+    partial = metadata(racks, spread, away)
+
+    plan = rebalance(partial)
+
+    assert not away & {each for replicas in plan.values() for each in replicas}
+    assert not plan.keys() & absent_replicas(partial).keys()
+    after = list({**current(partial), **plan}.values())
+    assert [len(set(replicas)) for replicas in after] == [factor] * len(after)
+    assert machines_of(racks, after) == machines_of(racks, spread)
+
+
+@settings(deadline=None, max_examples=150)
+@given(assigned_clusters(), st.data())
+def test_decommission_while_a_broker_is_away_spreads_or_refuses(cluster, data):
+    racks, _, before = cluster
+    spread = list({**current(before), **rebalance(before)}.values())
+    away = data.draw(st.sampled_from(sorted(racks)))
+    leaving = data.draw(st.sampled_from(sorted(racks)))
+    partial = metadata(racks, spread, {away})
+
+    try:
+        plan = decommission(partial, leaving)
+    except InvalidArgument:
+        return
+
+    left = {number: rack for number, rack in racks.items() if number not in (away, leaving)}
+    assert_spread(left, plan.values())

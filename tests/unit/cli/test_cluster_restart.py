@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from headrace.cli.cluster_health import troubled_partitions
-from headrace.cli.cluster_restart import (
+from headrace.cli.rolling_restart import (
     RollingRestart,
     cluster_of,
     to_lead_again,
@@ -19,6 +19,8 @@ from headrace.model.ids import TopicPartition
 from headrace.testing.readiness import free_port, wait_until
 
 READY = "import time; print('ready', flush=True); time.sleep(600)"
+# Hangs in its hand-over.
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + READY
 
 
 def metadata(*partitions, leader=1):
@@ -112,7 +114,7 @@ def child():
 class TestChild:
     def test_a_restart_waits_for_no_pause(self, child):
         assert child.serves
-        child.restart()
+        child.restart(60)
         assert not child.serves
 
         wait_until(lambda: not child.running, what="its end")
@@ -127,10 +129,62 @@ class TestChild:
             child._process, "terminate", lambda end=child._process.terminate: signals.append(end())
         )
 
-        child.restart()
+        child.restart(60)
         child.stop()
 
         assert len(signals) == 1 and not child.running
+
+
+class TestHandOver:
+    @pytest.fixture
+    def deaf(self):
+        child = SupervisedChild("one", [sys.executable, "-c", DEAF], "ready")
+        child.start()
+        try:
+            wait_until(child.announced.is_set, what="its line")
+            yield child
+        finally:
+            child.kill()
+
+    def test_one_that_hangs_is_killed_when_its_time_is_over(self, deaf, capfd):
+        deaf.restart(0.01)
+
+        def is_back():
+            deaf.restart_if_ended()
+            return deaf.serves
+
+        wait_until(is_back, what="its line again")
+        assert deaf.starts == 2 and deaf.kills == 1
+        assert (
+            "one has not ended 0.01 s after it was asked to: it is killed" in capfd.readouterr().out
+        )
+
+    def test_until_then_it_is_left_alone(self, deaf):
+        deaf.restart(600)
+        deaf.restart_if_ended()
+
+        assert deaf.running and deaf.kills == 0 and not deaf.serves
+
+    def test_the_next_restart_has_its_own_time(self, deaf):
+        deaf.restart(0.0)
+        wait_until(lambda: deaf.restart_if_ended() or deaf.serves, what="its line again")
+
+        deaf.restart_if_ended()
+
+        assert deaf.running and deaf.kills == 1
+
+    @pytest.mark.parametrize("seconds", ["1", None, True, 0, -1, float("nan"), 10**400])
+    def test_a_time_that_is_none_is_refused(self, tmp_path, child, monkeypatch, seconds):
+        supervisor = ClusterSupervisor(1, {"log.dirs": str(tmp_path)}, [])
+        supervisor._children[1] = child
+        monkeypatch.setattr(supervisor, "_obstacle", lambda: None)
+
+        answer = supervisor._answer(
+            {"command": "restart", "broker": 1, "hand_over_seconds": seconds}
+        )
+
+        assert answer == {"error": "hand_over_seconds is a number of seconds, a day at most"}
+        assert child.serves
 
 
 class TestSupervisor:
@@ -142,8 +196,8 @@ class TestSupervisor:
         assert supervisor._answer({"command": "status"}) == {
             "address": "127.0.0.1:9092,127.0.0.1:9093",
             "brokers": [
-                {"id": 1, "starts": 0, "ready": False},
-                {"id": 2, "starts": 0, "ready": False},
+                {"id": 1, "starts": 0, "ready": False, "kills": 0},
+                {"id": 2, "starts": 0, "ready": False, "kills": 0},
             ],
         }
 
@@ -181,5 +235,15 @@ class TestSupervisor:
 
         assert answer == {"error": f"there is no broker {number} here: the brokers are 1, 2"}
 
+    def test_it_says_how_its_brokers_reach_zookeeper(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        supervisor = ClusterSupervisor(2, {"log.dirs": "data", "ssl.key.password": "hush"}, [])
+
+        settings = supervisor._answer({"command": "zookeeper"})["settings"]
+
+        assert settings["zookeeper.connect"] == "127.0.0.1:9091"
+        assert settings["headrace.zookeeper.user.file"] == str(tmp_path / "data" / "zookeeper.user")
+        assert "ssl.key.password" not in settings
+
     def test_an_unknown_command_is_refused(self, supervisor):
-        assert "status and restart" in supervisor._answer({"command": "dance"})["error"]
+        assert "status, zookeeper and restart" in supervisor._answer({"command": "dance"})["error"]

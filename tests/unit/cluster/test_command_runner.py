@@ -1,5 +1,6 @@
 """What a runner reads again, and when: after conflicts, refusals and commits that may be done."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -285,3 +286,59 @@ def test_a_write_that_is_too_large_goes_alone_and_none_make_no_commit() -> None:
 def test_deletions_count_too() -> None:
     deletions = [DeleteNode("/topics/a", 0)] * (_COMMIT_BYTES // _WRITE_BYTES + 1)
     assert len(_pieces(deletions)) == 2
+
+
+class ReadCountingStore(MemoryStore):
+    """Counts the reads that are round trips to a store elsewhere."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__(ensemble)
+        self.trips = 0
+        self._many = False
+
+    def get(self, path: str) -> Node | None:
+        self.trips += not self._many
+        return super().get(path)
+
+    def get_all(self, paths: Iterable[str]) -> dict[str, Node]:
+        self.trips += 1
+        self._many = True
+        try:
+            return super().get_all(paths)
+        finally:
+            self._many = False
+
+
+def test_many_changes_take_a_few_reads() -> None:
+    """As after a failover: a thousand topics have changed, and another thousand are new."""
+    store = ReadCountingStore(Ensemble())
+    other = CommandRunner(MemoryStore(store.ensemble))
+    records = [topic(f"t{number}") for number in range(2_000)]
+    for record in records[:1_000]:
+        put(other, record)
+    runner = CommandRunner(store)
+    changed = [replace(each, configs={"retention.ms": "1"}) for each in records[:1_000]]
+    for record in [*changed, *records[1_000:]]:
+        put(other, record)
+    other.run(lambda: changed[0], lambda decided: [Remove(decided)])
+    store.trips = 0
+
+    runner.catch_up(entity_path(each) for each in records)
+
+    assert store.trips <= 3
+    assert runner.state.topics == other.state.topics
+    changes = runner.take_changes()
+    assert len(changes) == 2_000 and Remove(records[0]) in changes
+
+
+def test_what_this_broker_wrote_itself_is_not_decoded_again(
+    runner: CommandRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = topic("a")
+    put(runner, record)
+    runner.take_changes()
+    monkeypatch.setattr(command_runner, "decode_entity", lambda node: pytest.fail(node.path))
+
+    runner.catch_up([entity_path(record)])
+
+    assert runner.take_changes() == []

@@ -37,7 +37,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     wants_all = request.topics is None or (call.version == _ALL_WHEN_EMPTY and not request.topics)
     with_operations = request.include_topic_authorized_operations
     if wants_all and broker.guard.authorizer is None and not with_operations:
-        packed: Any = broker.packed_topics.all(call.version)
+        packed: Any = await broker.packed_topics.in_turns(call.version)
     else:
         if wants_all:
             topics: Iterable[HostedTopic | dict[str, Any]] = (

@@ -12,7 +12,8 @@ that its registration is gone, for whatever reason.
 Rule 4: it leaves before it stops: leaders move first, so that clients find the next ones at once.
 Rule 5: a broker whose process is gone (its machine refuses connections) is removed from the in-sync
 replicas, and others lead what it led: its session may last for seconds more. Two brokers must have
-noticed, or one and the broker itself does not deny it (`suspicions`). If it runs after all, it has
+noticed, or one and the broker itself does not deny it (`suspicions`). The controller does it, and
+the others only if it does not (`takeover`). If the broker runs after all, it has
 lost its leaderships only: it follows, and comes back into sync.
 """
 
@@ -26,6 +27,7 @@ import structlog
 from headrace.broker.membership.isr_manager import IsrManager
 from headrace.broker.membership.member_host import MemberHost
 from headrace.broker.membership.suspicions import Suspicions
+from headrace.broker.membership.takeover import takeover_seconds
 from headrace.broker.network.loop_call import call_on
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.broker import BrokerRecord
@@ -70,7 +72,8 @@ class ClusterMember:
         self._isr = IsrManager(host, self)
         self._suspicion_thread = ThreadPoolExecutor(1, thread_name_prefix="suspicion")
         self._suspicions = Suspicions(host, store, self._suspicion_thread)
-        self._replacing: set[asyncio.Task[None]] = set()
+        # By broker and epoch.
+        self._replacing: dict[tuple[BrokerId, int], asyncio.Task[None]] = {}
 
     @property
     def session_ends(self) -> int:
@@ -251,15 +254,23 @@ class ClusterMember:
     # -- brokers whose process ended
 
     def broker_gone(self, record: BrokerRecord) -> None:
-        if self.joined and not self._stopping:
-            task = self._host.loop.create_task(self._replace(record))
-            self._replacing.add(task)
-            task.add_done_callback(self._replacing.discard)
+        ended = (record.broker_id, record.epoch)
+        if self.joined and not self._stopping and ended not in self._replacing:
+            task = self._replacing[ended] = self._host.loop.create_task(self._replace(record))
+            task.add_done_callback(lambda _: self._replacing.pop(ended, None))
 
     async def _replace(self, record: BrokerRecord) -> None:
         if not await self._suspicions.confirmed(record):
             return
         log.warning("broker_gone", broker=record.broker_id)
+        await asyncio.sleep(
+            takeover_seconds(
+                self._node_id,
+                record.broker_id,
+                controller=self.controller_id,
+                members=self._host.members.keys(),
+            )
+        )
         try:
             await self._host.controller.administer(
                 lambda controller: controller.remove_ended_broker(record)
@@ -323,7 +334,7 @@ class ClusterMember:
                 self._rejoining,
                 self._preferring,
                 self._watching_disks,
-                *self._replacing,
+                *self._replacing.values(),
             )
             if task is not None
         ]

@@ -21,6 +21,11 @@ from headrace.process.machine import machine_name
 from headrace.process.zookeeper import HOST
 
 _LARGEST_PORT: Final = 65535
+_FILE_KEYS: Final = (
+    "headrace.zookeeper.user.file",
+    "zookeeper.ssl.keystore.location",
+    "zookeeper.ssl.truststore.location",
+)
 # Brokers that start together lead unevenly at first: the first one up leads what the others share.
 _BALANCE_SECONDS: Final = "10"
 
@@ -143,6 +148,16 @@ class BrokerPlan:
         if not self.joined:
             settings["zookeeper.connect"] = f"{HOST}:{self.zookeeper_port}"
         return settings
+
+    def zookeeper_settings(self) -> dict[str, str]:
+        """Return how the brokers reach ZooKeeper, with paths that hold in any working directory."""
+        settings = {
+            key: text
+            for key, text in self.settings(self.ids[0]).items()
+            if key.startswith(("zookeeper.", "headrace.zookeeper."))
+        }
+        files = {key: str(Path(settings[key]).resolve()) for key in _FILE_KEYS if settings.get(key)}
+        return {**settings, **files}
 
     def _own_cluster(self) -> dict[str, str]:
         replicas = min(3, len(self.ids))

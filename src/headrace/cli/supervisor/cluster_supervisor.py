@@ -16,6 +16,9 @@ Rule 7: `headrace cluster restart` asks for the restart of one broker at a time,
 only this user can open. It is refused while any broker is not ready, or ZooKeeper does not serve:
 the broker could not join again. Whether the cluster can do
 without the broker, the command decides: it may log in as a client, the supervisor may not.
+Rule 8: a broker that does not end within the time that the command sets is killed, also if the
+command is gone by then: one that hangs would be away for ever.
+Rule 9: one supervisor runs in a data directory (`supervisor_lock`).
 """
 
 import os
@@ -24,17 +27,20 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from headrace.cli.supervisor.broker_plan import BrokerPlan
 from headrace.cli.supervisor.side_service import SideService
 from headrace.cli.supervisor.supervised_child import SupervisedChild
+from headrace.cli.supervisor.supervisor_lock import SupervisorLock
 from headrace.cli.supervisor.supervisor_socket import SupervisorSocket
 from headrace.config.properties import format_properties
 from headrace.process.zookeeper import ZooKeeperServer
 
 _ZOOKEEPER_SECONDS = 60.0
 _POLL_SECONDS = 0.1
+_HAND_OVER_SECONDS = 120.0
+_DAY_SECONDS = 86_400
 
 
 def supervise(
@@ -93,8 +99,18 @@ class ClusterSupervisor:
         self._stopping = True
 
     def run(self) -> int:
-        """Start all processes, restart those that end, and stop all when a signal comes."""
-        commands = SupervisorSocket(self._plan.home)
+        """Start all processes, restart those that end, and stop all when a signal comes.
+
+        Raises:
+            ConfigError: another supervisor runs in the data directory (rule 9).
+        """
+        lock = SupervisorLock(self._plan.home)
+        try:
+            return self._run(SupervisorSocket(self._plan.home))
+        finally:
+            lock.release()
+
+    def _run(self, commands: SupervisorSocket) -> int:
         if commands.problem is not None:
             print(f"headrace cluster restart cannot be used: {commands.problem}", flush=True)
         try:
@@ -162,23 +178,29 @@ class ClusterSupervisor:
         return all(each.announced.is_set() for each in self._children.values())
 
     def _answer(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Answer a command (rule 7): `status`, or `restart` with the id of a broker."""
+        """Answer a command (rules 7 and 8): `status`, `zookeeper`, or `restart` with the id of a
+        broker and perhaps the seconds that it has to end."""
         match request:
             case {"command": "status"}:
                 return self._status()
+            case {"command": "zookeeper"}:
+                return {"settings": self._plan.zookeeper_settings()}
             case {"command": "restart", "broker": int(number)} if (
                 number in self._children and not isinstance(number, bool)  # True equals 1
             ):
                 obstacle = self._obstacle()
                 if obstacle is not None:
                     return {"error": obstacle}
+                limit = request.get("hand_over_seconds", _HAND_OVER_SECONDS)
+                if not _is_duration(limit):
+                    return {"error": "hand_over_seconds is a number of seconds, a day at most"}
                 print(f"broker {number} is restarted, as headrace cluster restart asks", flush=True)
-                self._children[number].restart()
+                self._children[number].restart(limit)
                 return self._status()
             case {"command": "restart", "broker": number}:
                 ids = ", ".join(map(str, self._children))
                 return {"error": f"there is no broker {number} here: the brokers are {ids}"}
-        return {"error": "this headrace up knows the commands status and restart"}
+        return {"error": "this headrace up knows the commands status, zookeeper and restart"}
 
     def _obstacle(self) -> str | None:
         """Return why no broker can be restarted now (rule 7)."""
@@ -201,7 +223,12 @@ class ClusterSupervisor:
         return {
             "address": self._plan.local_address,
             "brokers": [
-                {"id": number, "starts": child.starts, "ready": child.serves}
+                {
+                    "id": number,
+                    "starts": child.starts,
+                    "ready": child.serves,
+                    "kills": child.kills,
+                }
                 for number, child in self._children.items()
             ],
         }
@@ -212,3 +239,9 @@ class ClusterSupervisor:
             self._zookeeper.launch()
         for child in self._children.values():
             child.restart_if_ended()
+
+
+def _is_duration(seconds: object) -> TypeGuard[float]:
+    """Return whether this is a number of seconds, of all that a line of JSON can hold."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return is_number and 0 < seconds <= _DAY_SECONDS  # type: ignore[operator]

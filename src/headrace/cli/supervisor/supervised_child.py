@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 from threading import Event, Thread
 from typing import IO
 
@@ -32,6 +33,7 @@ class SupervisedChild:
 
     Attributes:
         starts: how often it was started.
+        kills: how often it was killed because it did not end in time for a restart.
         announced: set while it runs and has printed its announcement.
     """
 
@@ -48,7 +50,10 @@ class SupervisedChild:
         self._pause_seconds = _FIRST_PAUSE_SECONDS
         self._due = 0.0
         self._restarting = False
+        self._kill_at = 0.0
+        self._limit_seconds = 0.0
         self.starts = 0
+        self.kills = 0
         self.announced = Event()
 
     @property
@@ -90,9 +95,11 @@ class SupervisedChild:
 
     def restart_if_ended(self) -> None:
         """Start the process again when it has ended and its pause is over."""
-        if self.running:
-            return
         now = time.monotonic()
+        if self.running:
+            if self._restarting and now >= self._kill_at:
+                self._kill_late()
+            return
         if self._process is not None:
             lived = now - self._started
             code = self._process.returncode
@@ -114,14 +121,25 @@ class SupervisedChild:
         elif now >= self._due:
             self.start()
 
-    def restart(self) -> None:
-        """Ask it to end, as a signal does. `restart_if_ended` starts it again without a pause.
-
-        It is never killed: a broker that takes long to hand its leaders over must not lose them.
-        """
+    def restart(self, limit_seconds: float) -> None:
+        """Ask it to end, as a signal does. `restart_if_ended` starts it again without a pause, and
+        kills it if it has not ended after `limit_seconds`."""
         if self._process is not None and self.running:
             self._restarting = True
+            self._limit_seconds = limit_seconds
+            self._kill_at = time.monotonic() + limit_seconds
             self._process.terminate()
+
+    def _kill_late(self) -> None:
+        assert self._process is not None
+        print(
+            f"{self.name} has not ended {self._limit_seconds:g} s after it was asked to: it is "
+            "killed",
+            flush=True,
+        )
+        self.kills += 1
+        self._kill_at = inf  # once; it may take a moment to end
+        self._process.kill()
 
     def stop(self) -> None:
         """End it as a signal does; kill it if it does not end in a minute."""

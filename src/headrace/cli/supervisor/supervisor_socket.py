@@ -1,13 +1,18 @@
 """`supervisor.sock` in a data directory: how a command reaches the supervisor of `headrace up`.
 
-One request per connection: a line of JSON each way. Only the user that runs the supervisor may
-connect (the file's mode), so there is no login. The supervisor answers from its main loop: a client
-that sends nothing, too slowly or too much, is dropped after `_PATIENCE_SECONDS`.
+One request per connection: a line of JSON each way. The supervisor answers from its main loop: a
+client that sends nothing, too slowly or too much, is dropped after `_PATIENCE_SECONDS`.
+
+There is no login: only the user that runs the supervisor, and root, may ask. The file's mode says
+so, and the kernel names the user at the other end of each connection: it counts should the mode be
+changed. A command looks at that user as well: in a directory that others can write to, one of them
+may have put a socket there whose answers would send the command's login to a foreign address.
 """
 
 import json
 import os
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,12 +26,16 @@ SOCKET_NAME: Final = "supervisor.sock"
 _PATIENCE_SECONDS: Final = 1.0
 _ANSWER_SECONDS: Final = 30.0
 _MAX_BYTES: Final = 64 * 1024
+_ROOT: Final = 0
+_CREDENTIALS: Final = struct.Struct("3i")  # process, user and group
+
+_FOREIGN: Final = "this headrace up belongs to another user: run this command as that one"
 
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class SupervisorSocket:
-    """The supervisor's end. For one thread.
+    """The supervisor's end. For one thread, whose process has the `SupervisorLock`.
 
     Attributes:
         problem: why no command can be served, on a file system without sockets; else None.
@@ -42,10 +51,11 @@ class SupervisorSocket:
             home.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"{home} cannot be made: {error.strerror or error}") from error
-        if _is_served(home):
+        if _is_served(home):  # by one of an earlier release, without a lock
             raise ConfigError(
                 f"another headrace up runs in {home}: stop that one, or choose another --data"
             )
+        self._user = os.geteuid()
         self._socket = socket.socket(socket.AF_UNIX)
         former = os.umask(0o177)
         try:
@@ -69,6 +79,10 @@ class SupervisorSocket:
             time.sleep(seconds)
             return
         with connection, suppress(OSError):
+            connection.settimeout(_PATIENCE_SECONDS)
+            if _peer_user(connection) not in (self._user, _ROOT):
+                connection.sendall(_line({"error": _FOREIGN}))
+                return
             line = _read_line(connection, _PATIENCE_SECONDS)
             connection.settimeout(_PATIENCE_SECONDS)
             connection.sendall(_answered(line, answer))
@@ -89,6 +103,11 @@ def ask_supervisor(home: Path, request: Mapping[str, Any]) -> Any:
         with _short_path(home) as path, socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_ANSWER_SECONDS)
             connection.connect(path)
+            if _peer_user(connection) not in (os.geteuid(), _ROOT, home.stat().st_uid):
+                raise ClientError(
+                    f"{home / SOCKET_NAME} is served by a user to whom {home} does not belong: "
+                    "nothing was sent"
+                )
             connection.sendall(_line(request))
             answer = json.loads(_read_line(connection, _ANSWER_SECONDS))
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
@@ -107,6 +126,12 @@ def ask_supervisor(home: Path, request: Mapping[str, Any]) -> Any:
     if "error" in answer:
         raise ClientError(str(answer["error"]))
     return answer
+
+
+def _peer_user(connection: socket.socket) -> int:
+    """Return the id of the user at the other end, which the kernel has noted."""
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(found)[1])
 
 
 def _answered(line: bytes, answer: Answer) -> bytes:

@@ -8,68 +8,113 @@ Pure: takes the metadata of a cluster, returns the replicas that partitions shou
    the rack that has the fewest of its partition's other replicas, and there to the broker with the
    fewest replicas of all. To even out the load no partition gives up a rack (a broker without a
    rack counts as a rack of its own);
-4. every broker has about as many first replicas, which are the preferred leaders.
+4. every broker has about as many first replicas, which are the preferred leaders;
+5. a partition that is being moved counts as being where it moves to;
+6. a partition with a replica on a broker that is not running is left as it is: a cluster says the
+   racks of running brokers only, so that another replica might come to stand beside that one. Only
+   `decommission` of that broker moves it.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Mapping
 
+from headrace.client.admin.broker_loads import BrokerLoads, Rack
+from headrace.client.admin.load_leveler import LoadLeveler
+from headrace.client.admin.replica_admin import Move
 from headrace.client.network.metadata import Metadata
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 
 ReplicaAssignment = dict[TopicPartition, list[int]]
-Rack = str | int
-"""A rack's name, or the id of a broker without a rack."""
+Moves = Mapping[TopicPartition, Move]
+"""The moves that are under way."""
+
+_NO_MOVES: Moves = {}
 
 
-def current(metadata: Metadata) -> ReplicaAssignment:
-    """Return the replicas that each partition has now."""
+def current(metadata: Metadata, moves: Moves = _NO_MOVES) -> ReplicaAssignment:
+    """Return the replicas that each partition has now, or will have after its move (rule 5)."""
+    found: ReplicaAssignment = {}
+    for _, topic in sorted(metadata.topics.items()):
+        for index, partition in topic.partitions.items():
+            name = topic.partition(index)
+            leaving = moves[name].removing if name in moves else ()
+            replicas = [each for each in partition.replicas if each not in leaving]
+            if replicas:
+                found[name] = replicas
+    return found
+
+
+def absent_replicas(metadata: Metadata, moves: Moves = _NO_MOVES) -> dict[TopicPartition, int]:
+    """Return the partitions with a replica on a broker that is not running, with one such broker:
+    `rebalance` leaves them as they are (rule 6)."""
     return {
-        topic.partition(index): list(partition.replicas)
-        for _, topic in sorted(metadata.topics.items())
-        for index, partition in topic.partitions.items()
+        partition: absent[0]
+        for partition, replicas in current(metadata, moves).items()
+        if (absent := [each for each in replicas if each not in metadata.brokers])
     }
 
 
-def decommission(metadata: Metadata, leaving: int) -> ReplicaAssignment:
-    """Return the moves that leave a broker without replicas.
+def decommission(metadata: Metadata, leaving: int, moves: Moves = _NO_MOVES) -> ReplicaAssignment:
+    """Return the moves that leave a broker without replicas; it need not be running.
 
     Raises:
-        InvalidArgument: too few brokers would be left for a partition's replicas.
+        InvalidArgument: too few brokers would be left for a partition's replicas, or another of
+            its brokers is not running, or none that has all its records.
     """
-    racks = _racks(metadata)
-    targets = sorted(set(racks) - {leaving})
-    before = current(metadata)
-    load = Counter({broker: 0 for broker in targets})
-    load.update(each for replicas in before.values() for each in replicas if each != leaving)
+    racks = {broker: rack for broker, rack in _racks(metadata).items() if broker != leaving}
+    before = current(metadata, moves)
+    loads = BrokerLoads(racks, before.values())
     plan: ReplicaAssignment = {}
     for partition, replicas in before.items():
         if leaving not in replicas:
             continue
         others = [each for each in replicas if each != leaving]
-        chosen = _place(others, targets, load, racks)
+        _check_running(metadata, partition, leaving, others)
+        chosen = loads.place(others)
         if chosen is None:
             raise InvalidArgument(
-                f"{partition} has {len(replicas)} replicas and there would be {len(targets)} "
+                f"{partition} has {len(replicas)} replicas and there would be {len(racks)} "
                 "brokers: add a broker first, or move it to fewer replicas"
             )
-        load[chosen] += 1
+        loads.add(chosen, 1)
         plan[partition] = [chosen if each == leaving else each for each in replicas]
     return plan
 
 
-def rebalance(metadata: Metadata) -> ReplicaAssignment:
+def _check_running(
+    metadata: Metadata, partition: TopicPartition, leaving: int, others: list[int]
+) -> None:
+    absent = [each for each in others if each not in metadata.brokers]
+    if absent:
+        raise InvalidArgument(
+            f"{partition} also has a replica on broker {absent[0]}, which is not running: its "
+            "rack is not known, and both replicas could come to stand on one machine. Start it, "
+            f"or move everything off it first: headrace cluster decommission {absent[0]}"
+        )
+    in_sync = metadata.topics[partition.topic].partitions[partition.partition].in_sync
+    if not any(each in metadata.brokers for each in in_sync):
+        holders = ", ".join(map(str, in_sync)) or str(leaving)
+        raise InvalidArgument(
+            f"{partition} has all its records only on broker {holders}, which is not running: "
+            "start it, so that another broker can copy them"
+        )
+
+
+def rebalance(metadata: Metadata, moves: Moves = _NO_MOVES) -> ReplicaAssignment:
     """Return the moves after which every partition is on as many racks as it can be, and brokers
     have and lead as many replicas as that allows: without racks all the same, within one."""
     racks = _racks(metadata)
-    before = current(metadata)
-    after = {partition: list(replicas) for partition, replicas in before.items()}
-    load = Counter({broker: 0 for broker in racks})
-    load.update(each for replicas in after.values() for each in replicas)
-    _spread(after, load, racks)
-    _even_out(after, load, racks)
-    _even_leaders(after)
+    before = current(metadata, moves)
+    after = {
+        partition: list(replicas)
+        for partition, replicas in before.items()
+        if all(each in racks for each in replicas)  # rule 6
+    }
+    loads = BrokerLoads(racks, before.values())
+    _spread(after, loads)
+    LoadLeveler(after, loads).run()
+    _even_leaders(after, Counter(replicas[0] for replicas in {**before, **after}.values()))
     return {
         partition: replicas
         for partition, replicas in after.items()
@@ -84,106 +129,36 @@ def _racks(metadata: Metadata) -> dict[int, Rack]:
     }
 
 
-def _spread(plan: ReplicaAssignment, load: Counter[int], racks: Mapping[int, Rack]) -> None:
+def _spread(plan: ReplicaAssignment, loads: BrokerLoads) -> None:
     """Move replicas that share a rack, while another rack has fewer of their partition."""
     for partition in sorted(plan):
-        while _spread_one(plan, partition, load, racks):
+        while _spread_one(plan, partition, loads):
             pass
 
 
-def _spread_one(
-    plan: ReplicaAssignment,
-    partition: TopicPartition,
-    load: Counter[int],
-    racks: Mapping[int, Rack],
-) -> bool:
+def _spread_one(plan: ReplicaAssignment, partition: TopicPartition, loads: BrokerLoads) -> bool:
     replicas = plan[partition]
-    for leaving in sorted(replicas, key=lambda each: -load[each]):
+    used = loads.used(replicas)
+    if len(used) == len(replicas):
+        return False  # nearly every partition
+    for leaving in sorted(replicas, key=lambda each: -loads[each]):
         others = [each for each in replicas if each != leaving]
-        shared = _used(others, racks)[racks.get(leaving, leaving)]
-        chosen = _place(others, racks, load, racks, most=shared - 1)
+        shared = used[loads.racks[leaving]] - 1
+        chosen = loads.place(others, most=shared - 1)
         if chosen is not None:
-            _move(plan, partition, leaving, chosen, load)
+            plan[partition] = [chosen if each == leaving else each for each in replicas]
+            loads.add(leaving, -1)
+            loads.add(chosen, 1)
             return True
     return False
 
 
-def _even_out(plan: ReplicaAssignment, load: Counter[int], racks: Mapping[int, Rack]) -> None:
-    held: defaultdict[int, set[TopicPartition]] = defaultdict(set)
-    for partition, replicas in plan.items():
-        for each in replicas:
-            held[each].add(partition)
-    while True:
-        for fullest in sorted(load, key=lambda each: (-load[each], each)):
-            moved = _unload(plan, fullest, held[fullest], load, racks)
-            if moved is not None:
-                partition, chosen = moved
-                held[fullest].remove(partition)
-                held[chosen].add(partition)
-                break
-        else:
-            return
-
-
-def _unload(
-    plan: ReplicaAssignment,
-    fullest: int,
-    held: Collection[TopicPartition],
-    load: Counter[int],
-    racks: Mapping[int, Rack],
-) -> tuple[TopicPartition, int] | None:
-    """Move one replica off a broker, if another has two fewer, and return it with that broker."""
-    targets = [each for each in sorted(racks) if load[each] + 1 < load[fullest]]
-    if not targets:
-        return None
-    for partition in sorted(held):
-        others = [each for each in plan[partition] if each != fullest]
-        shared = _used(others, racks)[racks.get(fullest, fullest)]
-        chosen = _place(others, targets, load, racks, most=shared)
-        if chosen is not None:
-            _move(plan, partition, fullest, chosen, load)
-            return partition, chosen
-    return None
-
-
-def _move(
-    plan: ReplicaAssignment, partition: TopicPartition, leaving: int, to: int, load: Counter[int]
-) -> None:
-    plan[partition] = [to if each == leaving else each for each in plan[partition]]
-    load[leaving] -= 1
-    load[to] += 1
-
-
-def _used(others: Collection[int], racks: Mapping[int, Rack]) -> Counter[Rack]:
-    """Return how many of these replicas each rack has."""
-    return Counter(racks.get(each, each) for each in others)
-
-
-def _place(
-    others: Collection[int],
-    targets: Collection[int],
-    load: Mapping[int, int],
-    racks: Mapping[int, Rack],
-    *,
-    most: int | None = None,
-) -> int | None:
-    """Return the broker for a replica beside these others (rule 3); None if there is none.
+def _even_leaders(plan: ReplicaAssignment, leads: Counter[int]) -> None:
+    """Reorder replicas, which moves no data, until no broker leads two more than another.
 
     Args:
-        most: how many of the others may be on its rack.
+        leads: how many first replicas each broker has, of these and of all other partitions.
     """
-    used = _used(others, racks)
-    free = [
-        each
-        for each in targets
-        if each not in others and (most is None or used[racks[each]] <= most)
-    ]
-    return min(free, key=lambda each: (used[racks[each]], load[each], each), default=None)
-
-
-def _even_leaders(plan: ReplicaAssignment) -> None:
-    """Reorder replicas, which moves no data, until no broker leads two more than another."""
-    leads = Counter(replicas[0] for replicas in plan.values())
     for partition, replicas in sorted(plan.items()):
         first = replicas[0]
         best = min(replicas, key=lambda each: (leads[each], replicas.index(each)))

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -39,7 +39,7 @@ from headrace.cluster.store import (
 from headrace.cluster.zookeeper.node_acls import NodeAcls
 from headrace.cluster.zookeeper.tls_handler import TlsHandler
 from headrace.cluster.zookeeper.zookeeper_access import ZooKeeperAccess
-from headrace.cluster.zookeeper.zookeeper_watch import ZooKeeperWatch
+from headrace.cluster.zookeeper.zookeeper_watch import PIPELINE, ZooKeeperWatch
 from headrace.model.error import InvalidArgument, StorageError, VersionConflict
 
 _log = structlog.get_logger(__name__)
@@ -148,6 +148,24 @@ class ZooKeeperStore:
 
         return self._reading(f"read {path}", read)
 
+    def get_all(self, paths: Iterable[str]) -> dict[str, Node]:
+        wanted = list(paths)
+        for path in wanted:
+            check_path(path)
+
+        def read() -> dict[str, Node]:
+            nodes: list[Node] = []
+            for start in range(0, len(wanted), PIPELINE):
+                # With each piece: the connection may be another one by then.
+                synced = self._client.sync_async("/")
+                asked = self._asked(wanted[start : start + PIPELINE])
+                synced.get(timeout=self._wait_seconds)
+                nodes += self._answered(asked)
+            self._watch.shown(node.path for node in nodes)
+            return {node.path: node for node in nodes}
+
+        return self._reading(f"read {len(wanted)} nodes", read)
+
     def scan(self, kind: str) -> list[Node]:
         def read() -> list[Node]:
             self._client.sync_async("/").get(timeout=self._wait_seconds)
@@ -155,18 +173,21 @@ class ZooKeeperStore:
                 names = self._client.get_children_async(f"/{kind}").get(timeout=self._wait_seconds)
             except NoNodeError:
                 return []
-            asked = [
-                (path, self._client.get_async(path))
-                for path in sorted(f"/{kind}/{name}" for name in names)
-            ]
-            nodes = []
-            for path, answer in asked:
-                with suppress(NoNodeError):
-                    nodes.append(_node(path, *answer.get(timeout=self._wait_seconds)))
+            nodes = self._answered(self._asked(sorted(f"/{kind}/{name}" for name in names)))
             self._watch.shown(node.path for node in nodes)
             return nodes
 
         return self._reading(f"list {kind}", read)
+
+    def _asked(self, paths: Sequence[str]) -> list[tuple[str, Any]]:
+        return [(path, self._client.get_async(path)) for path in paths]
+
+    def _answered(self, asked: Sequence[tuple[str, Any]]) -> list[Node]:
+        nodes = []
+        for path, answer in asked:
+            with suppress(NoNodeError):
+                nodes.append(_node(path, *answer.get(timeout=self._wait_seconds)))
+        return nodes
 
     def _reading(self, what: str, read: Callable[[], _Answer]) -> _Answer:
         for attempt in range(_READ_TRIES):

@@ -41,6 +41,8 @@ from headrace.model.error import StorageError
 
 _log = structlog.get_logger(__name__)
 
+# Requests on their way at a time: a failover changes thousands of nodes at once.
+PIPELINE = 500
 _FAILURES = (KazooException, KazooTimeoutError, StorageError)
 _RETRY_SECONDS = 0.5
 _GIVEN_UP = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
@@ -82,6 +84,8 @@ class ZooKeeperWatch:
         self._session_watchers: list[SessionWatcher] = []
         self._lock = Lock()
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        # Nodes whose watches have fired, in order; under the lock.
+        self._fired: dict[str, None] = {}
         self._suspended_at: float | None = None
         self._breaks = 0
         self._lost = False
@@ -151,9 +155,13 @@ class ZooKeeperWatch:
             self._work.put(lambda: self._read_kind(kind))
 
     def _node_fired(self, event: Any) -> None:
-        if event.path is not None:
-            path = event.path
-            self._work.put(lambda: self._read_node(path))
+        if event.path is None:
+            return
+        with self._lock:
+            waiting = bool(self._fired)
+            self._fired[event.path] = None
+        if not waiting:
+            self._work.put(self._read_fired)
 
     # the watching thread
 
@@ -284,10 +292,20 @@ class ZooKeeperWatch:
         for path, answer in asked:
             self._compare(path, answer)
 
-    def _read_node(self, path: str) -> None:
+    def _read_fired(self) -> None:
+        """Read the nodes whose watches have fired, many at once: one after the other, each would
+        take the time of a round trip."""
+        with self._lock:
+            paths = list(self._fired)[:PIPELINE]
+            for path in paths:
+                del self._fired[path]
+            if self._fired:
+                self._work.put(self._read_fired)
         if self._suspended_at is not None:
             return
-        self._compare(path, self._client.get_async(path, watch=self._node_fired))
+        asked = [(path, self._client.get_async(path, watch=self._node_fired)) for path in paths]
+        for path, answer in asked:
+            self._compare(path, answer)
 
     def _compare(self, path: str, answer: Any, *, quiet: bool = False) -> None:
         kind = self._kinds[path.split("/")[1]]

@@ -1,5 +1,7 @@
 """Topics packed once for Metadata: the same bytes as unpacked ones, and never old ones."""
 
+import asyncio
+import time
 from dataclasses import replace
 
 import pytest
@@ -99,3 +101,33 @@ def test_topics_come_and_go() -> None:
     assert [topic.name for topic in hosts.seen()] == ["clicks", "views"]
     hosts.table.remove(clicks)
     assert [topic.name for topic in hosts.seen()] == ["views"]
+
+
+def test_others_run_while_topics_are_packed_and_changes_meanwhile_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hosts = Hosts()
+    topics = [hosts.add(f"t{number}") for number in range(10)]
+    describe = hosts.packed.describe
+
+    def slowly(topic: HostedTopic) -> dict[str, object]:
+        time.sleep(0.006)  # longer than a turn on the loop
+        return describe(topic)
+
+    monkeypatch.setattr(hosts.packed, "describe", slowly)
+
+    async def run() -> int:
+        packing = asyncio.create_task(hosts.packed.in_turns(12))
+        turns = 0
+        while not packing.done():
+            await asyncio.sleep(0)
+            turns += 1
+            if turns == 3:
+                hosts.table.remove(topics[0])
+                hosts.table.remove(topics[9])
+                hosts.add("new")
+        assert await packing == hosts.packed.all(12)
+        return turns
+
+    assert asyncio.run(run()) > 8
+    assert {topic.name for topic in hosts.seen()} == {"new", *(f"t{each}" for each in range(1, 9))}

@@ -1,5 +1,6 @@
 """One line of JSON each way, between a command and the supervisor of a data directory."""
 
+import os
 import socket
 import stat
 import threading
@@ -7,9 +8,12 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from headrace.cli.supervisor import supervisor_socket
 from headrace.cli.supervisor.supervisor_socket import SOCKET_NAME, SupervisorSocket, ask_supervisor
 from headrace.client.error import ClientError
 from headrace.model.error import ConfigError
+
+NO_USER_OF_OURS = 2**31 - 7
 
 
 @contextmanager
@@ -56,6 +60,35 @@ def test_only_its_user_may_open_it(tmp_path):
     with serving(tmp_path, echo):
         assert stat.S_IMODE((tmp_path / SOCKET_NAME).stat().st_mode) == 0o600
     assert not (tmp_path / SOCKET_NAME).exists()
+
+
+def test_another_user_is_refused_also_if_the_mode_lets_it_in(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(supervisor_socket, "_peer_user", lambda _: NO_USER_OF_OURS)
+
+    with (
+        serving(tmp_path, asked.append),
+        socket.socket(socket.AF_UNIX) as stranger,
+    ):
+        stranger.settimeout(30)
+        stranger.connect(str(tmp_path / SOCKET_NAME))
+        assert b"belongs to another user" in stranger.recv(4096)
+    assert asked == []
+
+
+def test_a_socket_that_another_user_put_there_is_sent_nothing(tmp_path, monkeypatch):
+    asked = []
+    with serving(tmp_path, asked.append):
+        monkeypatch.setattr(supervisor_socket, "_peer_user", lambda _: NO_USER_OF_OURS)
+        with pytest.raises(ClientError, match="served by a user to whom"):
+            ask_supervisor(tmp_path, {"command": "status"})
+    assert asked == []
+
+
+def test_the_kernel_names_the_user(tmp_path):
+    one, other = socket.socketpair(socket.AF_UNIX)
+    with one, other:
+        assert supervisor_socket._peer_user(one) == os.geteuid()
 
 
 @pytest.mark.parametrize("home", ["", "missing"])

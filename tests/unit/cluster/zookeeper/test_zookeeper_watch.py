@@ -108,6 +108,31 @@ def test_many_changes_just_before_a_cut_do_not_hide_it(watched: Watched) -> None
     assert len(watched.ensemble.in_vain) < 10
 
 
+def test_many_changes_are_asked_for_before_the_first_answer_is_awaited(watched: Watched) -> None:
+    reading, held = Event(), Event()
+    asked: list[int] = []
+    compare = watched.watch._compare
+
+    def compared(path: str, answer: Any, *, quiet: bool = False) -> None:
+        asked.append(watched.ensemble.reads)
+        compare(path, answer, quiet=quiet)
+
+    def hold() -> None:
+        reading.set()
+        held.wait(90)
+
+    watched.watch._work.put(hold)
+    assert reading.wait(90)
+    before = watched.ensemble.reads
+    watched.watch._compare = compared  # type: ignore[method-assign]
+    for _ in range(2):  # a change that was not read yet is read once
+        watched.ensemble.fire_all()
+    held.set()
+
+    wait_until(lambda: len(watched.changed) == 30, what="all changes")
+    assert asked == [before + 30] * 30
+
+
 def test_nothing_is_read_while_it_is_cut_off_and_everything_after(watched: Watched) -> None:
     watched.ensemble.cut()
     wait_until(lambda: watched.alive == [False], what="the end of the session")
