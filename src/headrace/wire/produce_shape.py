@@ -28,6 +28,7 @@ CORRELATION_ID_AT: Final = 4
 MIDDLE_AT: Final = 8
 _FRONT_BYTES: Final = 4
 _NO_TAGS: Final = b"\0\0\0"  # of the partition, the topic and the request
+_TAGS_BYTES: Final = len(_NO_TAGS)
 _VARINT: Final = Struct(">BBB")
 _MAX_MIDDLE_BYTES: Final = 512  # a client id may have 32 KiB, and every connection keeps a shape
 
@@ -110,7 +111,17 @@ class ProduceShape:
     def records(self, frame: Frame) -> memoryview | None:
         """Return the records in `frame`, if it has this shape; otherwise None."""
         end = self.end
-        if len(frame) < end + 3 or not self._surrounds(frame):
+        if len(frame) < end + 3:
+            return None
+        if type(frame) is not bytes:
+            front, middle, tags = frame[:_FRONT_BYTES], frame[MIDDLE_AT:end], frame[-_TAGS_BYTES:]
+            if front != self._front or middle != self.middle or tags != _NO_TAGS:
+                return None
+        elif not (
+            frame.startswith(self.middle, MIDDLE_AT)
+            and frame.startswith(self._front)
+            and frame.endswith(_NO_TAGS)
+        ):
             return None
         size, second, third = _VARINT.unpack_from(frame, end)
         if size < 0x80:
@@ -127,17 +138,3 @@ class ProduceShape:
         if size == 0 or stop + 3 != len(frame):
             return None
         return memoryview(frame)[start:stop]
-
-    def _surrounds(self, frame: Frame) -> bool:
-        """Return whether the bytes before and behind the records are those of this shape."""
-        if type(frame) is bytes:
-            return (
-                frame.startswith(self.middle, MIDDLE_AT)
-                and frame.startswith(self._front)
-                and frame.endswith(_NO_TAGS)
-            )
-        return (
-            frame[MIDDLE_AT : self.end] == self.middle
-            and frame[:_FRONT_BYTES] == self._front
-            and frame[-len(_NO_TAGS) :] == _NO_TAGS
-        )

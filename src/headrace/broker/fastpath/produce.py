@@ -51,19 +51,29 @@ class FastProduce:
     __slots__ = (
         "_acks_all",
         "_broker",
+        "_guard",
+        "_opening",
         "_partition",
+        "_quotas",
+        "_requests",
         "_response",
         "_shape",
+        "_topics",
         "_traffic",
         "_version",
     )
 
     def __init__(self, broker: Broker, partition: Partition, shape: ProduceShape) -> None:
         self._broker = broker
+        self._guard = broker.guard
+        self._quotas = broker.quotas
+        self._opening = broker.batch_opener.opening
+        self._requests = broker.metrics.requests
         self._partition = partition
         self._traffic = partition.traffic
         self._shape = shape
         self._acks_all = shape.conditions[1] == _ALL
+        self._topics = broker.topics
         self._version = broker.topics.version
         self._response = PlainProduceResponse(
             shape.version, shape.name, shape.topic_id, shape.partition
@@ -71,12 +81,12 @@ class FastProduce:
 
     def serve(self, frame: Frame) -> Answer:
         """Append the records in `frame` and answer, or return None (rule 1)."""
-        broker, partition = self._broker, self._partition
+        partition = self._partition
         if (
-            broker.topics.version != self._version
-            or broker.guard.authorizer is not None
-            or broker.quotas.active
-            or (broker.batch_opener.opening and partition.name in broker.batch_opener.opening)
+            self._topics.version != self._version
+            or self._guard.authorizer is not None
+            or self._quotas.active
+            or (self._opening and partition.name in self._opening)
         ):
             return None
         records = self._shape.records(frame)
@@ -86,7 +96,7 @@ class FastProduce:
         if appended is None:
             return None
         base_offset, last_offset, append_time_ms, log_start, _, size_bytes = appended
-        broker.metrics.requests[_NAME] += 1
+        self._requests[_NAME] += 1
         traffic = self._traffic
         traffic.bytes_in += size_bytes
         traffic.records_in += last_offset - base_offset + 1

@@ -14,8 +14,6 @@ lead.
 
 from collections import deque
 from collections.abc import Container
-from typing import cast
-
 from headrace.broker.metric import TopicTraffic
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.replica.claimed_epoch import epoch_error
@@ -182,7 +180,7 @@ class Partition:
                 appended = log.append_plain(records, self.leader_epoch, alone=True)
                 if appended is not None:
                     self.no_room = False
-                    state.appended(cast(LogEndOffset, appended[1] + 1))
+                    state.appended(appended[1] + 1)  # type: ignore[arg-type]
                     if self._waiters or self._replica_waiters:
                         self._wake(appended.size_bytes)
                         self._wake_replicas(appended.size_bytes)
@@ -211,7 +209,7 @@ class Partition:
             self.tail = (base_offset, head + records[MAGIC_AT:])
         else:
             self.tail = None
-        if self.state.appended(cast(LogEndOffset, last_offset + 1)):
+        if self.state.appended(last_offset + 1):  # type: ignore[arg-type]
             self._advanced(size_bytes)
         self._wake_replicas(size_bytes)
         return appended
