@@ -14,6 +14,7 @@ lead.
 
 from collections import deque
 from collections.abc import Container
+
 from headrace.broker.metric import TopicTraffic
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.replica.claimed_epoch import epoch_error
@@ -168,7 +169,7 @@ class Partition:
             self._grew(appended)
         return appended
 
-    def append_plain(self, records: memoryview, *, acks_all: bool) -> Appended | None:
+    def append_plain(self, records: bytes | memoryview, *, acks_all: bool) -> Appended | None:
         """Append one plain batch of a client (`PartitionLog.append_plain`), as `append` would.
 
         Return None, and nothing has happened, when it is not plain, when its answer must wait for
@@ -176,7 +177,7 @@ class Partition:
         """
         state, log = self.state, self.log
         try:
-            if state.alone and log.config.flush_messages != 1:
+            if state.alone:
                 appended = log.append_plain(records, self.leader_epoch, alone=True)
                 if appended is not None:
                     self.no_room = False
@@ -190,7 +191,7 @@ class Partition:
             # Nothing of it is in the log; `append` fails in the same way.
             return None
 
-    def _append_replicated(self, records: memoryview, acks_all: bool) -> Appended | None:
+    def _append_replicated(self, records: bytes | memoryview, acks_all: bool) -> Appended | None:
         """Append a plain batch that other replicas must copy, and keep it as the tail for them."""
         if (
             self.resigned
