@@ -12,7 +12,7 @@ Rule 2: what one socket's event causes elsewhere (`call_after_event`) runs right
 not in a later turn of the loop: a consumer that waits for records has them as soon as the producer
 has its response.
 Rule 3: an exception in serving one socket goes to the event loop's exception handler, and the
-others are served.
+others are served. That holds for a cancellation, too, which would end the event loop.
 Rule 4: when several sockets were ready, more may be by now: the poller looks again before the loop
 has its turn for everything else, until `_EVENTS_PER_TURN` were served.
 """
@@ -127,7 +127,9 @@ class Poller:
                         events &= wanted
                     try:
                         watcher(events)
-                    except Exception as error:  # noqa: BLE001 - rule 3
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:  # noqa: BLE001 - rule 3
                         self._report(error)
                     while after_event:
                         self._run(after_event.popleft())
@@ -141,10 +143,12 @@ class Poller:
     def _run(self, callback: Callable[[], object]) -> None:
         try:
             callback()
-        except Exception as error:  # noqa: BLE001 - rule 3
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - rule 3
             self._report(error)
 
-    def _report(self, error: Exception) -> None:
+    def _report(self, error: BaseException) -> None:
         self.loop.call_exception_handler(
             {"message": "a connection could not be served", "exception": error}
         )

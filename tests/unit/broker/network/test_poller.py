@@ -118,7 +118,10 @@ def test_after_no_event_is_the_next_turn() -> None:
     run(scenario)
 
 
-def test_an_exception_in_one_watcher_is_reported_and_the_others_are_served() -> None:
+@pytest.mark.parametrize("kind", [ValueError, asyncio.CancelledError])
+def test_an_exception_in_one_watcher_is_reported_and_the_others_are_served(
+    kind: type[BaseException],
+) -> None:
     async def scenario(poller: Poller, near: socket.socket, far: socket.socket) -> None:
         reported: list[dict[str, Any]] = []
         seen: list[bytes] = []
@@ -128,7 +131,7 @@ def test_an_exception_in_one_watcher_is_reported_and_the_others_are_served() -> 
 
         def breaks(events: int) -> None:
             near.recv(10)
-            raise ValueError("broken")
+            raise kind("broken")
 
         far.setblocking(False)
         poller.watch(near.fileno(), READ, breaks)
@@ -274,5 +277,27 @@ def test_a_poller_that_is_closed_while_it_serves_serves_no_more() -> None:
         far.send(b"x")
         await settle()
         assert seen == [READ]
+
+    run(scenario)
+
+
+def test_an_exception_in_what_an_event_causes_elsewhere_is_reported() -> None:
+    async def scenario(poller: Poller, near: socket.socket, far: socket.socket) -> None:
+        reported: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: reported.append(context)
+        )
+
+        def cancelled() -> None:
+            raise asyncio.CancelledError("after the event")
+
+        def served(events: int) -> None:
+            near.recv(10)
+            poller.call_after_event(cancelled)
+
+        poller.watch(near.fileno(), READ, served)
+        far.send(b"x")
+        await settle()
+        assert [str(context["exception"]) for context in reported] == ["after the event"]
 
     run(scenario)
