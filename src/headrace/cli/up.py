@@ -143,7 +143,10 @@ def up(
         if rack is not None:  # brokers of one machine go down together: replicas are spread
             texts.setdefault("broker.rack", rack)
     log_options = ["--log-level", log_level, "--log-format", log_format]
-    asyncio.run(_run(texts, services, log_options))
+    from headrace.broker.network.event_loop import BrokerEventLoop
+
+    with asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
+        runner.run(_run(texts, services, log_options))
 
 
 def _broker_count(text: str, texts: dict[str, str]) -> "BrokerCount":

@@ -142,8 +142,12 @@ class DiskFile:
         return b"".join(parts)
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> int:
-        total = sum(map(len, buffers))
-        written = os.pwritev(self._fd, buffers[:_MAX_BUFFERS], position)
+        if len(buffers) == 1:
+            total = len(buffers[0])
+            written = os.pwrite(self._fd, buffers[0], position)
+        else:
+            total = sum(map(len, buffers))
+            written = os.pwritev(self._fd, buffers[:_MAX_BUFFERS], position)
         if written == total:
             return total
         return self._finish_write(buffers, position, written, total)

@@ -185,9 +185,10 @@ def load_kernel() -> None:
         bad = np.flatnonzero(marks)
         return Inspection(None, 0, list(zip(bad.tolist(), marks[bad].tolist(), strict=True)))
 
-    # Compiled, or read from numba's cache, here: the first request must not wait for it. A view of
-    # bytes and one of a bytearray are two types to numba.
+    # Compiled, or read from numba's cache, here: the first request must not wait for it. Bytes, a
+    # view of them and one of a bytearray are three types to numba.
     empty = bytes(HEADER_BYTES)
+    kernel.is_sound(empty)
     kernel.is_sound(memoryview(empty))
     kernel.is_sound(memoryview(bytearray(empty)))
     inspect_with_kernel(memoryview(b"\0"), 0, 0, False, 0, 0)
@@ -204,8 +205,9 @@ def load_kernel_for(size_bytes: int) -> None:
                 load_kernel()
 
 
-def _is_sound_slowly(batch: memoryview) -> bool:
-    _count_bytes(len(batch))
+def _is_sound_slowly(records: bytes | memoryview) -> bool:
+    _count_bytes(len(records))
+    batch = memoryview(records)
     head = Batch(batch)
     if head.compression:
         return can_hold(head)
@@ -306,10 +308,10 @@ def _int64(value: int) -> int:
 
 _Walk: TypeAlias = Callable[[memoryview, int, int, bool, int, int], Inspection]
 
-is_sound: Callable[[memoryview], bool] = _is_sound_slowly
+is_sound: Callable[[bytes | memoryview], bool] = _is_sound_slowly
 """Return whether a whole batch holds the records that its head counts, none of them newer than its
-max timestamp; of a compressed one, whether it can hold that many. Takes a flat view of a batch
-whose head is valid, as long as its head says. A variable: look it up at each call."""
+max timestamp; of a compressed one, whether it can hold that many. Takes the bytes, or a flat view,
+of a batch whose head is valid, as long as its head says. A variable: look it up at each call."""
 
 _inspect: _Walk = _inspect_slowly
 _loading = Lock()

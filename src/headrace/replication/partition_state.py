@@ -184,7 +184,8 @@ class PartitionState:
         self._log_end = log_end
         if self.alone:
             moved = log_end > self._high_watermark
-            self._high_watermark = HighWatermark(log_end)
+            # Calling a NewType would cost as much as all the rest.
+            self._high_watermark = log_end  # type: ignore[assignment]
             return moved
         return self._advance()
 

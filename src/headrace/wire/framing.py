@@ -110,6 +110,8 @@ class FrameSplitter:
 
     Attributes:
         limit_bytes: the largest frame taken; may be raised when the peer has authenticated.
+        expects_small: nothing is unfinished and no large frame was seen of late: then bytes of
+            their own cost less than a buffer. Hand them to `received`.
     """
 
     __slots__ = (
@@ -120,6 +122,7 @@ class FrameSplitter:
         "_head",
         "_pool",
         "_received",
+        "expects_small",
         "limit_bytes",
     )
 
@@ -127,6 +130,7 @@ class FrameSplitter:
         if limit_bytes < 0:
             raise InvalidArgument(f"frames cannot be limited to {limit_bytes} bytes")
         self.limit_bytes = limit_bytes
+        self.expects_small = True
         self._pool = pool
         self._head = b""  # of a size whose four bytes are not all there
         self._received: bytearray | None = None  # what `get_buffer` lent, between frames
@@ -140,15 +144,9 @@ class FrameSplitter:
         """How many bytes of an unfinished frame have come."""
         return self._filled + _SIZE_BYTES if self._frame is not None else len(self._head)
 
-    @property
-    def expects_small(self) -> bool:
-        """Whether nothing is unfinished and no large frame was seen of late: then bytes of their
-        own cost less than a buffer. Hand them to `received`."""
-        return self._frame is None and not self._familiar_bytes and not self._head
-
     def received(self, received: bytes) -> list[Frame]:
         """Do what `buffer_updated` does, for bytes that were not received into our buffer."""
-        assert self._frame is None and not self._head, "received in the middle of a frame"
+        assert self.expects_small, "received in the middle of a frame"
         size = len(received) - _SIZE_BYTES
         if (
             0 <= size <= _COPIED_FRAME_BYTES
@@ -188,6 +186,7 @@ class FrameSplitter:
             frame = self._frame[: self._frame_size]
             self._frame = None
             self._remember(self._frame_size)
+            self.expects_small = not self._familiar_bytes
             return [frame]
         assert self._received is not None, "buffer_updated without get_buffer"
         received, self._received = self._received, None
@@ -217,6 +216,7 @@ class FrameSplitter:
                 if self._familiar_bytes:
                     self._remember(0)
         self._head = bytes(view[at:end])
+        self.expects_small = not (self._head or self._familiar_bytes)
         return frames
 
     def _begin(self, view: memoryview, at: int, end: int, size: int) -> None:
@@ -234,6 +234,7 @@ class FrameSplitter:
         self._frame_size = size
         self._filled = filled
         self._head = b""
+        self.expects_small = False
 
     def _grow(self, frame: memoryview) -> None:
         larger = memoryview(self._pool.lend(min(self._frame_size, 2 * len(frame))))

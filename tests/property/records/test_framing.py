@@ -69,6 +69,7 @@ def test_both_say_the_same_of_a_whole_batch(
     batch = memoryview(head + bytes(packed))
 
     assert framing.is_sound(batch) == framing._is_sound_slowly(batch)
+    assert framing.is_sound(bytes(batch)) == framing._is_sound_slowly(bytes(batch))
 
 
 @given(st.binary(min_size=1, max_size=40), st.sampled_from(Codec), st.integers(0, 2**31 - 1))
@@ -78,4 +79,5 @@ def test_both_say_the_same_of_garbage(data: bytes, codec: Codec, count: int) -> 
 
     assert framing.is_sound(batch) == framing._is_sound_slowly(batch)
     assert framing.is_sound(memoryview(bytearray(batch))) == framing.is_sound(batch)
+    assert framing.is_sound(bytes(batch)) == framing.is_sound(batch)
     assert len(batch) == HEADER_BYTES + len(data)

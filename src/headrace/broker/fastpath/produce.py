@@ -15,8 +15,6 @@ Rule 3: a `FastProduce` is good for one version of `TopicTable`: that version ch
 partition is removed, or this broker stops leading it.
 """
 
-from struct import Struct
-
 from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import code_of
@@ -35,14 +33,13 @@ from headrace.wire.produce_response import (
     ProduceTopicResult,
     pack_produce_response,
 )
-from headrace.wire.produce_shape import CORRELATION_ID_AT, MIDDLE_AT, ProduceShape
+from headrace.wire.produce_shape import MIDDLE_AT, ProduceShape
 from headrace.wire.request import Request
 
 _MAX_SHAPES = 4096
 _ALL = -1
 _ACKS = (1, _ALL)
 _NAME = APIS[ApiKey.PRODUCE].name
-_correlation_id = Struct(f">{CORRELATION_ID_AT}xi").unpack_from
 
 
 class FastProduce:
@@ -51,19 +48,29 @@ class FastProduce:
     __slots__ = (
         "_acks_all",
         "_broker",
+        "_guard",
+        "_opening",
         "_partition",
+        "_quotas",
+        "_requests",
         "_response",
         "_shape",
+        "_topics",
         "_traffic",
         "_version",
     )
 
     def __init__(self, broker: Broker, partition: Partition, shape: ProduceShape) -> None:
         self._broker = broker
+        self._guard = broker.guard
+        self._quotas = broker.quotas
+        self._opening = broker.batch_opener.opening
+        self._requests = broker.metrics.requests
         self._partition = partition
         self._traffic = partition.traffic
         self._shape = shape
         self._acks_all = shape.conditions[1] == _ALL
+        self._topics = broker.topics
         self._version = broker.topics.version
         self._response = PlainProduceResponse(
             shape.version, shape.name, shape.topic_id, shape.partition
@@ -71,26 +78,26 @@ class FastProduce:
 
     def serve(self, frame: Frame) -> Answer:
         """Append the records in `frame` and answer, or return None (rule 1)."""
-        broker, partition = self._broker, self._partition
+        partition = self._partition
         if (
-            broker.topics.version != self._version
-            or broker.guard.authorizer is not None
-            or broker.quotas.active
-            or (broker.batch_opener.opening and partition.name in broker.batch_opener.opening)
+            self._topics.version != self._version
+            or self._guard.authorizer is not None
+            or self._quotas.active
+            or (self._opening and partition.name in self._opening)
         ):
             return None
-        records = self._shape.records(frame)
-        if records is None:
+        found = self._shape.records(frame)
+        if found is None:
             return None
+        correlation_id, records = found
         appended = partition.append_plain(records, acks_all=self._acks_all)
         if appended is None:
             return None
         base_offset, last_offset, append_time_ms, log_start, _, size_bytes = appended
-        broker.metrics.requests[_NAME] += 1
+        self._requests[_NAME] += 1
         traffic = self._traffic
         traffic.bytes_in += size_bytes
         traffic.records_in += last_offset - base_offset + 1
-        (correlation_id,) = _correlation_id(frame)
         response = self._response.pack(correlation_id, base_offset, append_time_ms, log_start)
         if not self._acks_all or partition.state.alone:
             return (response,)
@@ -135,7 +142,10 @@ class FastProduceCache:
 
     def find(self, frame: Frame, end: int) -> FastProduce | None:
         """Return the fast path of a request whose common bytes end at `end`; none for 0."""
-        return None if not end else self._by_middle.get(bytes(frame[MIDDLE_AT:end]))
+        if not end:
+            return None
+        middle = frame[MIDDLE_AT:end]
+        return self._by_middle.get(middle if type(middle) is bytes else bytes(middle))
 
     def learn(self, frame: Frame, request: Request) -> int:
         """Serve requests like this one from now on, if the fast path can.

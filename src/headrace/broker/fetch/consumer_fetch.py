@@ -218,24 +218,23 @@ class ConsumerFetch:
         committed = self._request.isolation_level == READ_COMMITTED
         high_watermark, last_stable = log.high_watermark, log.last_stable_offset
         bound = last_stable if committed else high_watermark
-        offsets = (high_watermark, last_stable, log.log_start_offset)
-        if requested.fetch_offset == bound and log.storage.failure is None:
-            # Nothing new, as in most partitions of most fetches: the log need not be read.
+        log_start, fetch_offset = log.log_start_offset, requested.fetch_offset
+        offsets = (high_watermark, last_stable, log_start)
+        is_full = budget <= 0 and not at_least_one and log_start <= fetch_offset < bound
+        if (is_full or fetch_offset == bound) and log.storage.failure is None:
+            # Nothing new, as in most partitions of most fetches, or no room for it in a response
+            # that others have filled: the log need not be read.
             none_aborted: list[AbortedTransaction] | None = [] if committed else None
             row = (requested.partition, 0, *offsets, 0, None, none_aborted, -1, None, None)
             return _new(FetchPartitionResult, row)
         limit = requested.max_bytes if requested.max_bytes < budget else budget
         piece = log.read(
-            requested.fetch_offset,
+            fetch_offset,
             limit if limit > 0 else 0,
             max_offset=bound,
             at_least_one=at_least_one,
         )
-        aborted = (
-            aborted_transactions(partition.log, requested.fetch_offset, piece)
-            if committed
-            else None
-        )
+        aborted = aborted_transactions(partition.log, fetch_offset, piece) if committed else None
         return FetchPartitionResult(requested.partition, 0, *offsets, piece.size, piece, aborted)
 
     def _diverging(

@@ -132,6 +132,7 @@ class Connection:
         self.last_active = self._loop.time()
         self._sock = sock
         self._recv = sock.recv
+        self._send_now = sock.send
         self._fd = sock.fileno()
         self._max_request_bytes = limits.max_request_bytes
         self._splitter = FrameSplitter(
@@ -326,18 +327,14 @@ class Connection:
     def _accept(self, frames: list[Frame]) -> None:
         self.requests += len(frames)
         self.touched = True
-        if len(frames) != 1 or not self._is_free():
+        if len(frames) != 1 or self._waiting or self._answers or self._writing or self._muted_until:
             self._waiting.extend(frames)
             self._serve()
             return
-        # Most clients send one request and wait: it needs no queue.
+        # Most clients send one request and wait: it needs no queue and no look at the rules.
         self._start(frames[0])
         if self._ending:
             self._close_if_done()
-
-    def _is_free(self) -> bool:
-        """Return whether a request can be started without a look at the rules."""
-        return not (self._waiting or self._answers or self._writing or self._muted_until > 0)
 
     def _serve(self) -> None:
         """Start requests as far as the rules allow; read again once none is left."""
@@ -387,10 +384,7 @@ class Connection:
         if self._closed or answer is None:
             return
         if not self._answers and not isinstance(answer, LATER):
-            if self._writing:
-                self._outbox.add(answer)
-            else:
-                self._write(answer)
+            self._send(answer)
             return
         self._overlaps = frame[:2] == _PRODUCE_KEY
         self._answers.append((answer, len(frame)))
@@ -451,17 +445,26 @@ class Connection:
     def _send(self, parts: Parts) -> None:
         if self._writing:
             self._outbox.add(parts)
-        else:
-            self._write(parts)
+            return
+        if len(parts) == 1 and type(answer := parts[0]) is bytes:
+            # Most answers are small, and most go in one call.
+            try:
+                sent = self._send_now(answer)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError:
+                self.close()
+                return
+            else:
+                self.touched = True
+            if sent == len(answer):
+                return
+            parts = (memoryview(answer)[sent:],)
+        self._write(parts)
 
     def _write(self, parts: Parts = ()) -> None:
         """Hand the kernel as much as it takes; the rest waits until the socket is writable."""
         try:
-            if len(parts) == 1 and not self._writing and type(parts[0]) is bytes:
-                # Most answers are small, and most go in one call.
-                parts = self._send_at_once(parts[0])
-                if not parts:
-                    return
             sent = self._outbox.write(parts)
         except OSError:
             self.close()
@@ -472,15 +475,6 @@ class Connection:
         if unsent or self._writing:
             self._writing = unsent
             self._watch()
-
-    def _send_at_once(self, answer: bytes) -> Parts:
-        """Send what the kernel takes now, and return the rest."""
-        try:
-            sent = self._sock.send(answer)
-        except (BlockingIOError, InterruptedError):
-            return (answer,)
-        self.touched = True
-        return () if sent == len(answer) else (memoryview(answer)[sent:],)
 
     def _on_writable(self) -> None:
         self._write()

@@ -14,7 +14,6 @@ lead.
 
 from collections import deque
 from collections.abc import Container
-from typing import cast
 
 from headrace.broker.metric import TopicTraffic
 from headrace.broker.network.callback_future import CallbackFuture
@@ -171,20 +170,19 @@ class Partition:
         return appended
 
     def append_plain(
-        self, records: memoryview, *, acks_all: bool, joined: bool = False
+        self, records: bytes | memoryview, *, acks_all: bool, joined: bool = False
     ) -> Appended | None:
         """Append one plain batch of a client (`PartitionLog.append_plain`), as `append` would.
         A transactional batch is taken only if the caller has `joined` its partition to it.
         None: nothing has happened. It is not plain, its answer must wait for the disk, or something
-        is wrong: `append` then takes it, or raises the reason.
-        """
+        is wrong: `append` then takes it, or raises the reason."""
         state, log = self.state, self.log
         try:
-            if state.alone and log.config.flush_messages != 1:
+            if state.alone:
                 appended = log.append_plain(records, self.leader_epoch, alone=True, joined=joined)
                 if appended is not None:
                     self.no_room = False
-                    state.appended(cast(LogEndOffset, appended[1] + 1))
+                    state.appended(appended[1] + 1)  # type: ignore[arg-type]
                     if self._waiters or self._replica_waiters:
                         self._wake(appended.size_bytes)
                         self._wake_replicas(appended.size_bytes)
@@ -193,7 +191,9 @@ class Partition:
         except HeadraceError:
             return None  # nothing of it is in the log; `append` fails in the same way
 
-    def _append_copied(self, records: memoryview, acks_all: bool, joined: bool) -> Appended | None:
+    def _append_copied(
+        self, records: bytes | memoryview, acks_all: bool, joined: bool
+    ) -> Appended | None:
         """Append a plain batch that other replicas must copy, and keep it as the tail for them."""
         if (
             self.resigned
@@ -212,7 +212,7 @@ class Partition:
             self.tail = (base_offset, head + records[MAGIC_AT:])
         else:
             self.tail = None
-        if self.state.appended(cast(LogEndOffset, last_offset + 1)):
+        if self.state.appended(last_offset + 1):  # type: ignore[arg-type]
             self._advanced(size_bytes)
         self._wake_replicas(size_bytes)
         return appended

@@ -27,6 +27,8 @@ from headrace.records.batch import (
     add_sequence,
 )
 
+# Up to here it costs less to join a batch with its head than to write two buffers.
+_JOINED_BYTES = 4 * 1024
 # A codec and no flag at all, or that of a transaction alone.
 _PLAIN_ATTRIBUTES = frozenset(range(LAST_CODEC + 1))
 _TAKEN_ATTRIBUTES = _PLAIN_ATTRIBUTES | {each | TRANSACTIONAL_BIT for each in _PLAIN_ATTRIBUTES}
@@ -60,7 +62,7 @@ class PlainAppend:
 
     def append(  # noqa: C901 - in one piece, because a call more shows in every small append
         self,
-        records: memoryview,
+        records: bytes | memoryview,
         leader_epoch: int | None,
         *,
         alone: bool = False,
@@ -69,11 +71,12 @@ class PlainAppend:
         """Write one batch at the log end; None when the slow path has to.
 
         Args:
-            records: a flat view of bytes.
+            records: bytes, which for a small batch cost less, or a flat view of them.
             leader_epoch: given to the batch, with the next offset. None: a follower copies the
                 batch with the offset and the epoch it has.
             alone: no other replica is in sync, so that the high watermark is the log end: it moves
-                here, at once, instead of with `set_high_watermark`.
+                here, at once, instead of with `set_high_watermark`. Declined where flush.messages
+                asks for a sync of each batch, which comes first.
             joined: the caller has made sure that a transactional batch may be in its transaction.
                 Without it such a batch is declined.
         """
@@ -102,6 +105,8 @@ class PlainAppend:
             or timestamp_ms < 0
         ):
             return None
+        if crc32c(records[ATTRIBUTES_AT:]) != crc:
+            return None
         log = self._log
         config = log.config
         if leader_epoch is not None:
@@ -110,15 +115,12 @@ class PlainAppend:
             if (
                 size_bytes > config.max_message_bytes
                 or not config.takes_as_sent
+                or (alone and config.flush_messages == 1)
                 or (past_ms > self._seen_ms and not self._is_past(past_ms))
+                or not framing.is_sound(records)
+                or (attributes & CODEC_MASK and not framing.inflates(memoryview(records)))
             ):
                 return None
-        if crc32c(records[ATTRIBUTES_AT:]) != crc:
-            return None
-        if leader_epoch is not None and not (
-            framing.is_sound(records) and (not attributes & CODEC_MASK or framing.inflates(records))
-        ):
-            return None
         with self._lock:
             offset, segment, position = log.tip
             last_offset = offset + delta
@@ -150,9 +152,10 @@ class PlainAppend:
             try:
                 if leader_epoch is None:
                     segment.write((records,))
+                elif size_bytes <= _JOINED_BYTES:
+                    segment.write((_pack_head(offset, length, epoch) + records[MAGIC_AT:],))
                 else:
-                    head = _pack_head(offset, length, epoch)
-                    segment.write((head, records[MAGIC_AT:]))
+                    segment.write((_pack_head(offset, length, epoch), records[MAGIC_AT:]))
             except OSError as error:
                 raise write_failure(log, segment, error, first_batch_bytes=size_bytes) from error
             try:

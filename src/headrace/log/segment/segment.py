@@ -27,8 +27,8 @@ from headrace.records.batch import HEADER_BYTES, LOG_OVERHEAD, Batch
 
 _INT_MAX = 2**31 - 1
 
-# A segment asks the pool for its file once per MiB (1 << 20) written, so that it counts as used.
-_USED_SHIFT = 20
+# A segment asks the pool for its file once per MiB written, so that it counts as used.
+_USED_BYTES = 1 << 20
 
 # An entry of an index (12 bytes at most) stands for a batch, which has 61 bytes at least: with
 # fewer bytes of log than this for each byte of an index no index can be full.
@@ -198,7 +198,7 @@ class Segment:
                 self.time_index.maybe_append(self.top_timestamp_ms, self.offset_of_max_timestamp)
             self._since_index_bytes = 0
         self._since_index_bytes += size_bytes
-        if position >> _USED_SHIFT != (position + size_bytes) >> _USED_SHIFT:
+        if position % _USED_BYTES + size_bytes >= _USED_BYTES:
             # Asked for again, the file counts as used, and is not the next one the pool lets go.
             self._file = _no_file
         if position == 0:

@@ -104,7 +104,7 @@ def read_record(at: int, end: int, delta: int) -> tuple[int, int, int, int]:
 
 
 @short_kernel
-def is_sound(batch: Bytes | memoryview) -> bool:
+def is_sound(batch: Bytes | bytes | memoryview) -> bool:
     """Return whether a whole batch holds the records that its head counts, none of them newer than
     its max timestamp; of a compressed one, whether it can hold that many.
 

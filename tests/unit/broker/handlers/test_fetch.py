@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
+
+import pytest
 
 from headrace.broker.call import Call
 from headrace.broker.handlers import fetch
@@ -12,6 +14,7 @@ from headrace.broker.replica.partition import Partition
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.log.partition.admission import unchecked
+from headrace.log.partition.log_reader import LogReader
 from headrace.log.partition.log_slice import LogSlice
 from headrace.model.clock import ManualClock
 from headrace.model.ids import LeaderEpoch
@@ -46,7 +49,7 @@ class Consumer:
         request = FetchRequest(
             max_wait_ms=more.pop("max_wait_ms", 0),
             min_bytes=1,
-            max_bytes=1 << 20,
+            max_bytes=more.pop("response_bytes", 1 << 20),
             isolation_level=more.pop("isolation_level", 0),
             topics=[FetchTopic(None, self.topic_id, wanted)] if wanted else [],
             **more,
@@ -114,6 +117,51 @@ def lead_again(consumer: Consumer, epoch: int) -> None:
     partition = consumer.partition
     partition.leader_epoch = LeaderEpoch(epoch)
     partition.log.epochs.assign(epoch, partition.log.log_end_offset)
+
+
+@pytest.mark.parametrize("isolation_level", [0, READ_COMMITTED])
+def test_partitions_that_a_full_response_has_no_room_for_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation_level: int
+) -> None:
+    """As with a thousand partitions, of which a few fill the response. One whose position is wrong
+    is answered at once all the same."""
+
+    async def scenario(consumer: Consumer, _: ManualClock) -> None:
+        batch = sample_batch(b"x" * 100)
+        topic = consumer.broker.topics.by_name("clicks")
+        assert topic is not None
+        for partition in topic.partitions:
+            assert partition is not None
+            partition.append(batch)
+        logs_read: list[LogReader] = []
+        find = LogReader._read
+
+        def counted(log: LogReader, *arguments: Any) -> LogSlice:
+            logs_read.append(log)
+            return find(log, *arguments)
+
+        monkeypatch.setattr(LogReader, "_read", counted)
+        wanted = [FetchPartition(each, -1, 0, -1, -1, 1 << 20) for each in (0, 1)]
+        wanted.append(FetchPartition(2, -1, 7, -1, -1, 1 << 20))
+
+        [answered] = read(
+            consumer.ask(wanted, response_bytes=len(batch), isolation_level=isolation_level)
+        ).topics
+
+        first, full, wrong = answered.partitions
+        assert first.records is not None
+        assert len(first.records) == len(batch)
+        assert (full.error_code, full.high_watermark, full.log_start_offset) == (0, 1, 0)
+        assert not full.records
+        assert full.aborted == ([] if isolation_level else None)
+        assert wrong.error_code == ErrorCode.offset_out_of_range
+        assert len(set(logs_read)) == 2
+
+        [later] = read(consumer.ask([wanted[1]], isolation_level=isolation_level)).topics
+        assert later.partitions[0].records is not None
+        assert len(later.partitions[0].records) == len(batch)
+
+    run(tmp_path, scenario)
 
 
 def test_a_consumer_whose_records_are_not_in_the_log_learns_where_the_logs_diverge(
