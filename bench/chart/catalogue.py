@@ -190,5 +190,8 @@ NOT_A_PEER = (
     "append rate in the last tenth",
     "two brokers (ours) against one (theirs)",
     "hold-up of another thread meanwhile",
+    "start of a broker ",
+    "produce p99 beside a consumer far behind",
+    "memory of an agent",
 )
 """Rows whose second figure is ours under other conditions: beginnings of their names."""
