@@ -116,7 +116,7 @@ class KafkaSink(Sink):
         if not unwritten:
             return
         marks = [each.marks for each in unwritten if each.marks is not None]
-        joined = EventBatch.join([EventBatch(each.bodies, each.headers) for each in unwritten])
+        joined = EventBatch.join([each.with_marks(None) for each in unwritten])
         try:
             self._writer.write(self._form.tables(joined), marks)
         except DeliveryFailed:
