@@ -6,6 +6,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from headrace.client.error import BrokerError, ClientError
@@ -308,3 +309,53 @@ def _has(broker: BrokerProcess, topic: str, count: int) -> bool:
         return len(values(broker, topic)) >= count
     except BrokerError:
         return False  # the topic does not exist yet
+
+
+# -- several batches on their way
+
+
+def test_a_channel_is_emptied_several_batches_at_a_time_and_in_order(
+    broker: BrokerProcess, topic: str
+) -> None:
+    bodies = [b"%d" % number for number in range(1000)]
+    channel = memory_channel(capacity=1000)
+    fill(channel, EventBatch.plain(bodies))
+    sink = kafka_sink(broker, topic, flumeBatchSize="50")
+    sink.channel = channel
+    sink.start()
+    calls = 0
+    while channel.size:
+        sink.process()
+        calls += 1
+    sink.stop()
+    assert values(broker, topic) == bodies
+    assert calls < len(bodies) // 50
+    assert sink.counters["EventDrainSuccessCount"] == len(bodies)
+
+
+def test_a_batch_that_is_refused_for_good_repeats_the_others_a_few_times_at_most(
+    broker: BrokerProcess, topic: str
+) -> None:
+    with Writer({"bootstrap.servers": broker.address}) as writer:
+        writer.write(pa.table({"value": [b"first"]}), topic)
+    bodies = [b"%d" % number for number in range(12)]
+    too_large = b"x" * (2 << 20)
+    channel = memory_channel(capacity=100)
+    for body in [*bodies, too_large]:
+        fill(channel, EventBatch.plain([body]))
+    sink = kafka_sink(broker, topic, flumeBatchSize="1")
+    sink.channel = channel
+    sink.start()
+    failures = 0
+    for _ in range(40):
+        try:
+            sink.process()
+        except DeliveryFailed:
+            failures += 1
+    sink.stop()
+    found = values(broker, topic)[1:]
+    assert failures >= 20  # the last one is refused again and again
+    assert channel.size == 1
+    assert set(found) == set(bodies)
+    assert list(dict.fromkeys(found)) == bodies
+    assert all(found.count(body) <= 4 for body in bodies)

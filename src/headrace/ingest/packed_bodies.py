@@ -24,6 +24,17 @@ class PackedBodies:
         self.offsets = offsets
 
     @classmethod
+    def of(cls, bodies: Sequence[bytes]) -> "PackedBodies":
+        """Return bodies in new memory.
+
+        >>> PackedBodies.of([b"one", b"two"]).offsets.tolist()
+        [0, 3, 6]
+        """
+        offsets = np.zeros(len(bodies) + 1, dtype=np.int64)
+        np.cumsum(np.fromiter(map(len, bodies), np.int64, len(bodies)), out=offsets[1:])
+        return cls(b"".join(bodies), offsets)
+
+    @classmethod
     def join(cls, parts: Sequence["PackedBodies"]) -> "PackedBodies":
         """Return the bodies of all parts, in order, in new memory."""
         sizes = np.concatenate([np.diff(part.offsets) for part in parts])

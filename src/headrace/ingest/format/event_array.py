@@ -55,8 +55,9 @@ def write_events(batch: EventBatch) -> bytes:
         return b"\x00"
     count = encode_long(len(batch))
     shared = batch.same_headers
-    if _kernel is not None and batch.packed is not None and shared is not None:
-        return b"".join((count, _written(batch.packed, encode_headers(shared)), b"\x00"))
+    if _kernel is not None and shared is not None:
+        packed = batch.packed or PackedBodies.of(batch.bodies)
+        return b"".join((count, _written(packed, encode_headers(shared)), b"\x00"))
     encoder = HeadersEncoder()
     parts = [count]
     for headers, body in zip(batch.headers, batch.bodies, strict=True):
