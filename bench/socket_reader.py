@@ -70,12 +70,18 @@ def fill(address: str, topic: str, *, total_bytes: int) -> None:
 
 
 def bytes_per_second(
-    address: str, topic: str, *, readers: int, pace: float | None = None
+    address: str,
+    topic: str,
+    *,
+    readers: int,
+    pace: float | None = None,
+    fetch_bytes: int = _FETCH_BYTES,
 ) -> float:
     """Read the whole partition with all readers at once; what all of them received, by time.
 
     Args:
         pace: the most bytes per second to receive with all of them; None for as fast as it goes.
+        fetch_bytes: the most bytes in an answer.
     """
     with ExitStack() as stack:
         poll = stack.enter_context(select.epoll())
@@ -83,7 +89,7 @@ def bytes_per_second(
         for _ in range(readers):
             sock = stack.enter_context(connect(address))
             poll.register(sock, select.EPOLLIN)
-            reading[sock.fileno()] = _Reader(sock, topic)
+            reading[sock.fileno()] = _Reader(sock, topic, fetch_bytes)
         start = time.perf_counter()
         for reader in reading.values():
             reader.ask()
@@ -105,20 +111,21 @@ def bytes_per_second(
 class _Reader:
     """One consumer: it has one request under way, until it is at the end."""
 
-    def __init__(self, sock: socket.socket, topic: str) -> None:
+    def __init__(self, sock: socket.socket, topic: str, fetch_bytes: int) -> None:
         self.at_end = False
         self._sock = sock
         self._topic = topic
         self._offset = 0
-        self._buffer = bytearray(2 * _FETCH_BYTES)
+        self._fetch_bytes = fetch_bytes
+        self._buffer = bytearray(fetch_bytes + _FETCH_BYTES)
         self._held = 0
 
     def ask(self) -> None:
-        wanted = FetchPartition(0, -1, self._offset, -1, -1, _FETCH_BYTES)
+        wanted = FetchPartition(0, -1, self._offset, -1, -1, self._fetch_bytes)
         request = FetchRequest(
             max_wait_ms=0,
             min_bytes=1,
-            max_bytes=_FETCH_BYTES,
+            max_bytes=self._fetch_bytes,
             isolation_level=0,
             topics=[FetchTopic(self._topic, None, [wanted])],
         )

@@ -198,4 +198,3 @@ def _large_batch(number: int) -> bytes:
 def _quiet() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     framing.load_kernel()
-

@@ -16,7 +16,6 @@ from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.sink import Sink, Status
 from headrace.ingest.transaction import Transaction
 
-
 # While brokers write a batch, the sink sends the next ones, up to so many batches or bytes.
 _MOST_AHEAD = 8
 _AHEAD_BYTES = 8 << 20
