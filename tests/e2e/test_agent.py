@@ -332,6 +332,25 @@ def test_a_channel_is_emptied_several_batches_at_a_time_and_in_order(
     assert sink.counters["EventDrainSuccessCount"] == len(bodies)
 
 
+def test_of_a_durable_channel_one_batch_is_on_its_way_which_a_crash_may_repeat(
+    broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    channel = make("channel", "file", {"dataDirs": str(tmp_path / "data")})
+    assert isinstance(channel, Channel)
+    channel.start()
+    fill(channel, [b"%d" % number for number in range(60)])
+    sink = kafka_sink(broker, topic, flumeBatchSize="10")
+    sink.channel = channel
+    sink.start()
+    sizes = []
+    while channel.size:
+        sink.process()
+        sizes.append(channel.size)
+    sink.stop()
+    channel.stop()
+    assert sizes == [50, 40, 30, 20, 10, 0]
+
+
 def test_a_batch_that_is_refused_for_good_repeats_the_others_a_few_times_at_most(
     broker: BrokerProcess, topic: str
 ) -> None:

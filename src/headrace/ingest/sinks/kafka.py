@@ -24,9 +24,10 @@ _AHEAD_BYTES = 8 << 20
 class KafkaSink(Sink):
     """Writes batches as columns. Events leave the channel when every in-sync replica has them.
 
-    Up to eight batches are on their way at once, if the channel has that many. When one of them
-    fails, all are sent again, and from then on one at a time, then two and so on: a batch that is
-    refused for good does not repeat the others without end.
+    Up to eight batches of a channel in memory are on their way at once. When one of them fails, all
+    are sent again, and from then on one at a time, then two and so on: a batch that is refused for
+    good does not repeat the others without end. From a durable channel there is one at a time,
+    because after kill -9 what was on its way is sent again.
 
     The header `key` is the key of the record. With `kafka.transactional.id` each batch is a
     transaction, which also stores the positions of a source with `exactlyOnce`. With
@@ -144,7 +145,7 @@ class KafkaSink(Sink):
             self.counters.add("BatchEmptyCount")
             self.idle()
             return Status.BACKOFF
-        self._ahead = min(_MOST_AHEAD, 2 * self._ahead)
+        self._ahead = 1 if self.channel.DURABLE else min(_MOST_AHEAD, 2 * self._ahead)
         for count in counts:
             self.counters.add("BatchCompleteCount" if count >= limit else "BatchUnderflowCount")
             self.counters.add("EventDrainSuccessCount", count)
