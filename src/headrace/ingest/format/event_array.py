@@ -48,22 +48,22 @@ def read_events(source: AvroInput) -> EventBatch:
     return EventBatch(bodies, headers)
 
 
-def write_events(batch: EventBatch) -> bytes:
-    """Return an array of events."""
+def write_events(batch: EventBatch) -> list[bytes | memoryview]:
+    """Return an array of events, in parts that follow each other."""
     _count_bytes(batch.body_bytes)
     if not len(batch):
-        return b"\x00"
+        return [b"\x00"]
     count = encode_long(len(batch))
     shared = batch.same_headers
     if _kernel is not None and shared is not None:
         packed = batch.packed or PackedBodies.of(batch.bodies)
-        return b"".join((count, _written(packed, encode_headers(shared)), b"\x00"))
+        return [count, _written(packed, encode_headers(shared)), b"\x00"]
     encoder = HeadersEncoder()
-    parts = [count]
+    parts: list[bytes | memoryview] = [count]
     for headers, body in zip(batch.headers, batch.bodies, strict=True):
         parts += (encoder.encode(headers), encode_long(len(body)), body)
     parts.append(b"\x00")
-    return b"".join(parts)
+    return parts
 
 
 def _read_packed(source: AvroInput) -> EventBatch | None:

@@ -105,8 +105,10 @@ def read_frame(stream: PeerStream) -> AvroFrame | None:
     return AvroFrame(serial, b"".join(parts))
 
 
-def write_frame(stream: PeerStream, serial: int, message: bytes) -> None:
-    stream.write(_PAIR.pack(serial, 1) + _ONE.pack(len(message)) + message)
+def write_frame(stream: PeerStream, serial: int, *message: bytes | memoryview) -> None:
+    """Write a message, whose parts follow each other, as a frame with one buffer."""
+    size = sum(map(len, message))
+    stream.write(b"".join((_PAIR.pack(serial, 1), _ONE.pack(size), *message)))
 
 
 class AvroResponder:
@@ -219,11 +221,10 @@ class AvroRequestor:
         Raises:
             ProtocolError: the answer is invalid.
         """
-        call = b"\x00" + _text("appendBatch") + write_events(batch)
-        if not self._connected:
-            call = _handshake_request() + call
+        handshake = b"" if self._connected else _handshake_request()
         self._serial += 1
-        write_frame(self._stream, self._serial, call)
+        call = (handshake, b"\x00", _text("appendBatch"), *write_events(batch))
+        write_frame(self._stream, self._serial, *call)
         frame = read_frame(self._stream)
         if frame is None:
             raise ProtocolError("the peer closed the connection before it answered")

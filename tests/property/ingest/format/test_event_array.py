@@ -61,8 +61,8 @@ def test_events_come_back(events: list[Event], shared: bool) -> None:
     assert list(batch) == events
     assert end == len(data)
     assert (batch.packed is not None) == bool(events)
-    assert event_array.write_events(batch) == data
-    assert event_array.write_events(EventBatch.of(events)) == data
+    assert b"".join(event_array.write_events(batch)) == data
+    assert b"".join(event_array.write_events(EventBatch.of(events))) == data
 
 
 @settings(deadline=None)
