@@ -38,4 +38,5 @@ class LiveOffsets:
         inside = (first >= self._start) & (last < self._end)
         low = np.where(inside, first - self._start, 0) >> self._shift
         high = np.where(inside, last - self._start, 0) >> self._shift
-        return inside & (self._marked_before[high + 1] == self._marked_before[low])
+        unmarked: npt.NDArray[np.bool_] = self._marked_before[high + 1] == self._marked_before[low]
+        return inside & unmarked

@@ -106,7 +106,7 @@ def write_events(data: Bytes, offsets: Int64s, headers: Bytes, to: Bytes) -> int
     out = start
     for row in range(offsets.shape[0] - 1):
         for index in range(head_bytes):
-            store8(out + index, load8(head + index))
+            store8(out + index, int64(load8(head + index)))
         size = offsets[row + 1] - offsets[row]
         out = write_varint(out + head_bytes, size)
         put(out, out_end, base + offsets[row], data_end, size)
