@@ -9,6 +9,8 @@ import time
 from contextlib import ExitStack
 from struct import Struct
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from bench.socket_client import connect, error_code, round_trip
 from headrace.testing.readiness import wait_until
 from headrace.wire.fetch_request import (
@@ -36,7 +38,15 @@ _LAST_DELTA_AT = 23
 _BATCH_RECORDS = 150
 _RECORD_BYTES = 100
 _FETCH_BYTES = 1 << 20
+_FILL_WINDOW = 16
 _STALL_SECONDS = 30.0
+
+
+def create_topic(address: str, topic: str, partitions: int, **configs: str) -> None:
+    """Create a topic; its partitions may get their leaders a moment later."""
+    admin = AdminClient({"bootstrap.servers": address})
+    for done in admin.create_topics([NewTopic(topic, partitions, 1, config=configs)]).values():
+        done.result(30)
 
 
 def fill(address: str, topic: str, *, total_bytes: int) -> None:
@@ -46,22 +56,40 @@ def fill(address: str, topic: str, *, total_bytes: int) -> None:
     rows = [ProducePartition(0, memoryview(batch))]
     content = ProduceRequest(None, 1, 30_000, [ProduceTopic(topic, None, rows)])
     request = b"".join(pack_produce_request(_PRODUCE_VERSION, 1, "bench", content))
-    with connect(address) as sock:
+    with connect(address) as sock, sock.makefile("rb") as answers:
         wait_until(lambda: error_code(round_trip(sock, request)) == 0, what="a batch that is taken")
-        for _ in range(total_bytes // len(batch)):
-            if error_code(round_trip(sock, request)):
-                raise AssertionError("the broker refused a batch")
+        left = max(1, total_bytes // len(batch))
+        while left:
+            window = min(left, _FILL_WINDOW)
+            sock.sendall(request * window)
+            for _ in range(window):
+                size = answers.read(_SIZE.size)
+                if error_code(size + answers.read(_SIZE.unpack(size)[0])):
+                    raise AssertionError("the broker refused a batch")
+            left -= window
 
 
-def bytes_per_second(address: str, topic: str, *, readers: int) -> float:
-    """Read the whole partition with all readers at once; what all of them received, by time."""
+def bytes_per_second(
+    address: str,
+    topic: str,
+    *,
+    readers: int,
+    pace: float | None = None,
+    fetch_bytes: int = _FETCH_BYTES,
+) -> float:
+    """Read the whole partition with all readers at once; what all of them received, by time.
+
+    Args:
+        pace: the most bytes per second to receive with all of them; None for as fast as it goes.
+        fetch_bytes: the most bytes in an answer.
+    """
     with ExitStack() as stack:
         poll = stack.enter_context(select.epoll())
         reading: dict[int, _Reader] = {}
         for _ in range(readers):
             sock = stack.enter_context(connect(address))
             poll.register(sock, select.EPOLLIN)
-            reading[sock.fileno()] = _Reader(sock, topic)
+            reading[sock.fileno()] = _Reader(sock, topic, fetch_bytes)
         start = time.perf_counter()
         for reader in reading.values():
             reader.ask()
@@ -72,6 +100,8 @@ def bytes_per_second(address: str, topic: str, *, readers: int) -> float:
                 raise AssertionError(f"no reader got anything in {_STALL_SECONDS:g} s")
             for fd, _ in ready:
                 received += reading[fd].receive()
+                if pace is not None:
+                    time.sleep(max(0.0, start + received / pace - time.perf_counter()))
                 if reading[fd].at_end:
                     poll.unregister(fd)
                     del reading[fd]
@@ -81,20 +111,21 @@ def bytes_per_second(address: str, topic: str, *, readers: int) -> float:
 class _Reader:
     """One consumer: it has one request under way, until it is at the end."""
 
-    def __init__(self, sock: socket.socket, topic: str) -> None:
+    def __init__(self, sock: socket.socket, topic: str, fetch_bytes: int) -> None:
         self.at_end = False
         self._sock = sock
         self._topic = topic
         self._offset = 0
-        self._buffer = bytearray(2 * _FETCH_BYTES)
+        self._fetch_bytes = fetch_bytes
+        self._buffer = bytearray(fetch_bytes + _FETCH_BYTES)
         self._held = 0
 
     def ask(self) -> None:
-        wanted = FetchPartition(0, -1, self._offset, -1, -1, _FETCH_BYTES)
+        wanted = FetchPartition(0, -1, self._offset, -1, -1, self._fetch_bytes)
         request = FetchRequest(
             max_wait_ms=0,
             min_bytes=1,
-            max_bytes=_FETCH_BYTES,
+            max_bytes=self._fetch_bytes,
             isolation_level=0,
             topics=[FetchTopic(self._topic, None, [wanted])],
         )

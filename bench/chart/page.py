@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.chart.bar_chart import Panel, bar_chart
-from bench.chart.catalogue import CHARTS, NOT_A_PEER, ChartPlan, Pick
+from bench.chart.catalogue import CHARTS, NOT_A_PEER
 from bench.chart.comparison import (
     AHEAD,
     BEHIND,
@@ -16,6 +16,7 @@ from bench.chart.comparison import (
 )
 from bench.chart.frame import Frame, days_text
 from bench.chart.line_chart import line_chart
+from bench.chart.plan import ChartPlan, Pick
 from bench.chart.ratio_chart import ratio_chart
 from bench.chart.scale import figure
 from bench.results import Result, Results

@@ -308,3 +308,69 @@ def _has(broker: BrokerProcess, topic: str, count: int) -> bool:
         return len(values(broker, topic)) >= count
     except BrokerError:
         return False  # the topic does not exist yet
+
+
+# -- several batches on their way
+
+
+def test_a_channel_is_emptied_several_batches_at_a_time_and_in_order(
+    broker: BrokerProcess, topic: str
+) -> None:
+    bodies = [b"%d" % number for number in range(1000)]
+    channel = memory_channel(capacity="1000", transactionCapacity="1000")
+    fill(channel, bodies)
+    sink = kafka_sink(broker, topic, flumeBatchSize="50")
+    sink.channel = channel
+    sink.start()
+    calls = 0
+    while channel.size:
+        sink.process()
+        calls += 1
+    sink.stop()
+    assert values(broker, topic) == bodies
+    assert calls < len(bodies) // 50
+    assert sink.counters["EventDrainSuccessCount"] == len(bodies)
+
+
+def test_of_a_durable_channel_one_batch_is_on_its_way_which_a_crash_may_repeat(
+    broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    channel = make("channel", "file", {"dataDirs": str(tmp_path / "data")})
+    assert isinstance(channel, Channel)
+    channel.start()
+    fill(channel, [b"%d" % number for number in range(60)])
+    sink = kafka_sink(broker, topic, flumeBatchSize="10")
+    sink.channel = channel
+    sink.start()
+    sizes = []
+    while channel.size:
+        sink.process()
+        sizes.append(channel.size)
+    sink.stop()
+    channel.stop()
+    assert sizes == [50, 40, 30, 20, 10, 0]
+
+
+def test_a_batch_that_is_refused_for_good_repeats_the_others_a_few_times_at_most(
+    broker: BrokerProcess, topic: str
+) -> None:
+    bodies = [b"%d" % number for number in range(12)]
+    too_large = b"x" * (2 << 20)
+    channel = memory_channel()
+    fill(channel, [*bodies, too_large])
+    sink = kafka_sink(broker, topic, flumeBatchSize="1")
+    sink.channel = channel
+    sink.start()
+    failures = 0
+    for _ in range(40):
+        try:
+            sink.process()
+        except DeliveryFailed:
+            failures += 1
+    sink.stop()
+    found = values(broker, topic)
+    assert failures >= 20  # the last one is refused again and again
+    assert channel.size == 1
+    assert set(found) == set(bodies)
+    assert list(dict.fromkeys(found)) == bodies
+    assert all(found.count(body) <= 4 for body in bodies)

@@ -70,7 +70,7 @@ class ChannelProcessor:
         for interceptor in self._interceptors:
             batch = interceptor.intercept(batch)
         if batch.marks is not marks:  # the source's position does not depend on dropped events
-            batch = EventBatch(batch.bodies, batch.headers, marks)
+            batch = batch.with_marks(marks)
         parts: list[Part] = []
         for part in self._selector.route(batch):
             limit = part.channel.transaction_capacity

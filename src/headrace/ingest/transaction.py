@@ -5,7 +5,7 @@ from enum import Enum
 from types import TracebackType
 
 from headrace.ingest.error import TransactionMisuse
-from headrace.ingest.event import EventBatch
+from headrace.ingest.event import EMPTY, EventBatch
 
 
 class _State(Enum):
@@ -50,6 +50,11 @@ class Transaction(ABC):
         """
         self._check_open("take")
         return self._take(limit)
+
+    def take_ready(self, limit: int) -> EventBatch:
+        """Return up to `limit` events as `take` does, without waiting for any."""
+        self._check_open("take")
+        return self._take_ready(limit)
 
     def commit(self) -> None:
         """Make the puts and takes permanent.
@@ -98,6 +103,10 @@ class Transaction(ABC):
 
     @abstractmethod
     def _take(self, limit: int) -> EventBatch: ...
+
+    def _take_ready(self, limit: int) -> EventBatch:
+        """Take without waiting. A channel that cannot tell returns no events."""
+        return EMPTY
 
     @abstractmethod
     def _commit(self) -> None: ...

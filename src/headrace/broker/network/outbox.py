@@ -7,6 +7,8 @@ Rule 3: a file that ends before its piece was sent ends the connection. The leng
 announced already, and the client would read whatever came instead of the missing bytes as records.
 Rule 4: a piece that is not in the page cache is read by a thread first, a window at a time; nothing
 is sent meanwhile. Only small pieces are sent without a look (`page_cache`).
+Rule 5: for a client that reads a file which is not cached from front to back, the disk is asked for
+what comes next before it is needed, also beyond the piece: the next request is for that.
 """
 
 import asyncio
@@ -14,14 +16,18 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+from weakref import ref
 
 from headrace.broker.network.page_cache import (
+    AHEAD_BYTES,
     CHECKED_BYTES,
     WINDOW_BYTES,
     is_cached,
     read_ahead,
+    request_pages,
 )
+from headrace.log.filesystem import File
 from headrace.log.partition.log_slice import LogSlice
 
 Part: TypeAlias = bytes | bytearray | memoryview | LogSlice
@@ -29,7 +35,25 @@ Parts: TypeAlias = Sequence[Part]
 
 # As many buffers as one sendmsg gathers; Linux takes at most 1024.
 _MAX_GATHER = 64
-_TURN_BYTES = 4 * 1024 * 1024
+_TURN_BYTES = 1024 * 1024
+
+
+class _Ahead(NamedTuple):
+    """A file that a client reads from the disk, and the position up to which that was asked for.
+
+    The file is referred to weakly: a client that has stopped reading keeps no deleted file.
+    """
+
+    file: Callable[[], File | None]
+    end: int
+
+    def leads_to(self, piece: LogSlice) -> bool:
+        """Return whether a piece goes on where the last one ended. A client asks again for a batch
+        that was cut off."""
+        return self.file() is piece.file and abs(self.end - piece.position) <= WINDOW_BYTES
+
+
+_NOT_AHEAD: Final = _Ahead(lambda: None, 0)
 
 
 class Outbox:
@@ -41,6 +65,7 @@ class Outbox:
     """
 
     __slots__ = (
+        "_ahead",
         "_checked_position",
         "_loop",
         "_on_read",
@@ -62,6 +87,7 @@ class Outbox:
         self._on_read = on_read
         self._parts: deque[Part] = deque()
         self._checked_position = -1
+        self._ahead = _NOT_AHEAD
         self.held_bytes = 0
         self.reading_ahead = False
 
@@ -79,6 +105,7 @@ class Outbox:
 
     def clear(self) -> None:
         self._parts.clear()
+        self._ahead = _NOT_AHEAD
         self.held_bytes = 0
 
     def write(self, parts: Parts = ()) -> int:
@@ -107,12 +134,26 @@ class Outbox:
         the cache may be too small to hold what was read."""
         if piece.position == self._checked_position or is_cached(piece):
             self._checked_position = -1
+            self._keep_ahead(piece)
             return True
         self._checked_position = piece.position
         self.reading_ahead = True
-        reading = self._loop.run_in_executor(None, read_ahead, piece)
+        assert piece.file is not None
+        ahead_bytes = AHEAD_BYTES if self._ahead.leads_to(piece) else 0
+        window_end = piece.position + min(piece.size, WINDOW_BYTES)
+        self._ahead = _Ahead(ref(piece.file), window_end + ahead_bytes)
+        reading = self._loop.run_in_executor(None, read_ahead, piece, ahead_bytes)
         reading.add_done_callback(self._on_read_ahead)
         return False
+
+    def _keep_ahead(self, piece: LogSlice) -> None:
+        """Ask the disk for the next part, when half of the last one was sent (rule 5)."""
+        file, end = self._ahead
+        if piece.file is None or file() is not piece.file:
+            return
+        if WINDOW_BYTES < end - piece.position <= AHEAD_BYTES // 2:
+            self._ahead = _Ahead(file, end + AHEAD_BYTES // 2)
+            self._loop.run_in_executor(None, request_pages, piece.file, end, AHEAD_BYTES // 2)
 
     def _on_read_ahead(self, _: object) -> None:
         self.reading_ahead = False

@@ -11,6 +11,7 @@ wait (Linux 4.14). A file system that cannot say counts as cached.
 import os
 from contextlib import suppress
 
+from headrace.log.filesystem import File
 from headrace.log.partition.log_slice import LogSlice
 
 WINDOW_BYTES = 1024 * 1024
@@ -19,6 +20,10 @@ WINDOW_BYTES = 1024 * 1024
 CHECKED_BYTES = 16 * 1024
 """Smaller pieces are not looked at: they are mostly the newest records, which are cached."""
 
+AHEAD_BYTES = 8 * 1024 * 1024
+"""How much is asked of the disk at once for a client that reads a file from front to back."""
+
+_REQUEST_BYTES = 256 * 1024
 _byte = bytearray(1)
 
 
@@ -38,9 +43,24 @@ def is_cached(piece: LogSlice) -> bool:
     return True
 
 
-def read_ahead(piece: LogSlice) -> None:
-    """Read the first window of a piece into the cache. Waits for the disk: call it in a thread."""
+def read_ahead(piece: LogSlice, ahead_bytes: int = 0) -> None:
+    """Read the first window of a piece into the cache. Waits for the disk: call it in a thread.
+
+    Args:
+        ahead_bytes: begin to read as many bytes after the window, too, without waiting for them.
+    """
     assert piece.file is not None
+    window = min(piece.size, WINDOW_BYTES)
+    request_pages(piece.file, piece.position + window, ahead_bytes)
     # What fails here fails again when it is sent, and ends the connection.
     with suppress(OSError):
-        os.pread(piece.file.fileno(), min(piece.size, WINDOW_BYTES), piece.position)
+        os.pread(piece.file.fileno(), window, piece.position)
+
+
+def request_pages(file: File, position: int, size: int) -> None:
+    """Let the kernel begin to read a part of a file. May wait for room in the disk's queue: call it
+    in a thread."""
+    # A call is cut to the disk's largest request, or to the kernel's own read-ahead.
+    with suppress(OSError):
+        for at in range(position, position + size, _REQUEST_BYTES):
+            os.posix_fadvise(file.fileno(), at, _REQUEST_BYTES, os.POSIX_FADV_WILLNEED)

@@ -11,7 +11,6 @@ from headrace.ingest.channels.frame_cipher import FrameCipher
 from headrace.ingest.error import ChannelClosed, ChannelError
 from headrace.log.filesystem import FileSystem
 from headrace.log.log_directory import LogDirectory
-from headrace.log.partition.group_commit import GroupCommit
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
@@ -52,7 +51,6 @@ class EventLog:
         self._cipher = cipher
         self._directory: LogDirectory | None = None
         self._partition: PartitionLog | None = None
-        self._commits: GroupCommit | None = None
         self._appending = Lock()
         self._untrimmable: set[int] = set()
 
@@ -79,13 +77,9 @@ class EventLog:
             directory.close()
             raise
         self._directory, self._partition = directory, partition
-        self._commits = GroupCommit(workers=1)
 
     def close(self) -> None:
         """Close the log. A second call does nothing."""
-        commits, self._commits = self._commits, None
-        if commits is not None:
-            commits.close()
         directory, self._directory = self._directory, None
         self._partition = None
         self._untrimmable.clear()
@@ -146,9 +140,10 @@ class EventLog:
 
     def sync(self, offset: int) -> None:
         """Return when the record at `offset` is on disk. Threads that wait share one sync."""
-        partition, commits = self._open_partition, self._commits
-        assert commits is not None
-        commits.request(partition, offset + 1).result()
+        partition = self._open_partition
+        # The log's own lock makes one thread wait for the other, and its sync serves both.
+        if partition.synced_offset <= offset:
+            partition.sync()
 
     def read(self, offset: int) -> bytes:
         """Return the value of one record."""

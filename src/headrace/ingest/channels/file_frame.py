@@ -19,11 +19,13 @@ import json
 import struct
 from array import array
 from collections.abc import Iterable
-from itertools import accumulate, pairwise
 from sys import byteorder
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from headrace.ingest.event import NO_HEADERS, EventBatch, Headers
+from headrace.ingest.packed_bodies import PackedBodies
 from headrace.model.error import CorruptLog
 
 PUT: Final = b"P"
@@ -56,10 +58,14 @@ def encode_put(batch: EventBatch) -> bytes:
         kind, headers = _SHARED, json.dumps(shared).encode()
     else:
         kind, headers = _EACH, json.dumps(batch.headers).encode()
+    head = _HEAD.pack(kind, len(batch), len(headers))
+    packed = batch.packed
+    if packed is not None:
+        sizes = np.diff(packed.offsets).astype("<u4")
+        return b"".join((head, headers, sizes.tobytes(), packed.content))
     lengths = array("I", map(len, batch.bodies))
     if byteorder == "big":
         lengths.byteswap()
-    head = _HEAD.pack(kind, len(batch), len(headers))
     return b"".join((head, headers, lengths.tobytes(), *batch.bodies))
 
 
@@ -72,24 +78,22 @@ def decode_put(data: bytes) -> EventBatch:
     try:
         kind, count, header_bytes = _HEAD.unpack_from(data)
         start = _HEAD.size + header_bytes
-        lengths = array("I")
-        lengths.frombytes(data[start : start + 4 * count])
-        if byteorder == "big":
-            lengths.byteswap()
-        first = start + 4 * count
-        if len(lengths) != count or first + sum(lengths) != len(data):
+        sizes = np.frombuffer(data, dtype="<u4", count=count, offset=start)
+        offsets = np.full(count + 1, start + 4 * count, dtype=np.int64)
+        offsets[1:] += np.cumsum(sizes, dtype=np.int64)
+        if int(offsets[-1]) != len(data):
             raise CorruptLog("a put record of a file channel has a wrong size")
-        bodies = [data[a:b] for a, b in pairwise(accumulate(lengths, initial=first))]
+        bodies = PackedBodies(data, offsets)
         if kind == _NONE:
-            return EventBatch.plain(bodies)
+            return EventBatch.of_packed(bodies)
         headers: Headers | list[Headers] = json.loads(data[_HEAD.size : start])
     except (struct.error, ValueError) as error:
         raise CorruptLog(f"a put record of a file channel cannot be read: {error}") from error
     if isinstance(headers, dict):
-        return EventBatch.plain(bodies, headers or NO_HEADERS)
+        return EventBatch.of_packed(bodies, headers or NO_HEADERS)
     if len(headers) != count:
         raise CorruptLog("a put record of a file channel has a wrong number of headers")
-    return EventBatch(bodies, headers)
+    return EventBatch.of_packed(bodies, headers)
 
 
 def put_count(data: bytes) -> int:

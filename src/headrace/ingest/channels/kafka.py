@@ -124,7 +124,7 @@ class KafkaChannel(QueueChannel[TakenRange]):
         count = sum(map(len, batches))
         self.counters.add("EventPutAttemptCount", count)
         marks = [each.marks for each in batches if each.marks is not None]
-        joined = EventBatch.join([EventBatch(each.bodies, each.headers) for each in batches])
+        joined = EventBatch.join([each.with_marks(None) for each in batches])
         with self._writing:
             try:
                 self._writer.write(self._form.tables(joined), marks)

@@ -9,6 +9,7 @@ from headrace.ingest.settings import Settings, number
 
 # Flume uses most of the heap; a fixed limit keeps the memory of an agent predictable.
 DEFAULT_BYTES = 512 * 1024 * 1024
+_LARGE_BYTES = 512 * 1024
 
 
 class MemoryChannel(BoundedChannel[None]):
@@ -54,13 +55,14 @@ class MemoryChannel(BoundedChannel[None]):
         self.counters.add("EventPutSuccessCount", count)
 
     def remove(self, limit: int, wait: bool) -> Taken[None]:
-        """Remove the oldest events. A batch with marks is returned alone and whole."""
+        """Remove the oldest events. A batch with marks is returned alone and whole, a large one
+        alone."""
         with self._changed:
             if wait:
                 self._wait_for_events(lambda: self._queue)
             taken: list[EventBatch] = []
             room = limit
-            while self._queue and room > 0:
+            while self._queue and room > 0 and not _is_large(taken):
                 first = self._queue[0]
                 if first.marks is not None:
                     if not taken:
@@ -86,3 +88,8 @@ class MemoryChannel(BoundedChannel[None]):
             self._used_bytes -= sum(each.batch.body_bytes for each in taken)
             self._changed.notify_all()
         self.counters.add("EventTakeSuccessCount", count)
+
+
+def _is_large(taken: list[EventBatch]) -> bool:
+    """Return whether to join more events to these would rather copy than save anything."""
+    return len(taken) == 1 and taken[0].body_bytes >= _LARGE_BYTES

@@ -91,11 +91,17 @@ class QueueTransaction(CollectingTransaction, Generic[P]):
         self._take_count = 0
 
     def _take(self, limit: int) -> EventBatch:
+        return self._remove(limit, wait=not self._takes)
+
+    def _take_ready(self, limit: int) -> EventBatch:
+        return self._remove(limit, wait=False)
+
+    def _remove(self, limit: int, wait: bool) -> EventBatch:
         room = min(limit, self._channel.transaction_capacity - self._take_count)
         if room <= 0:
             return EMPTY
         self._channel.counters.add("EventTakeAttemptCount")
-        taken = self._channel.remove(room, wait=not self._takes)
+        taken = self._channel.remove(room, wait)
         if len(taken.batch) or taken.batch.marks is not None:
             self._takes.append(taken)
             self._take_count += len(taken.batch)

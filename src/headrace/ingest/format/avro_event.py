@@ -46,10 +46,11 @@ def encode_long(value: int) -> bytes:
 
 def encode_event(headers: Headers, body: bytes) -> bytes:
     """Return the bytes of one event."""
-    return b"".join((*_encoded_headers(headers), encode_long(len(body)), body))
+    return b"".join((encode_headers(headers), encode_long(len(body)), body))
 
 
-def _encoded_headers(headers: Headers) -> list[bytes]:
+def encode_headers(headers: Headers) -> bytes:
+    """Return the bytes of an event's headers."""
     parts: list[bytes] = []
     if headers:
         parts.append(encode_long(len(headers)))
@@ -58,7 +59,7 @@ def _encoded_headers(headers: Headers) -> list[bytes]:
                 parts.append(encode_long(len(text)))
                 parts.append(text)
     parts.append(b"\x00")
-    return parts
+    return b"".join(parts)
 
 
 class HeadersEncoder:
@@ -70,7 +71,7 @@ class HeadersEncoder:
 
     def encode(self, headers: Headers) -> bytes:
         if headers is not self._last:
-            self._last, self._encoded = headers, b"".join(_encoded_headers(headers))
+            self._last, self._encoded = headers, encode_headers(headers)
         return self._encoded
 
 
@@ -81,10 +82,10 @@ class AvroInput:
         ProtocolError: any method raises it when the bytes are invalid.
     """
 
-    __slots__ = ("_data", "_end", "position")
+    __slots__ = ("_end", "data", "position")
 
     def __init__(self, data: bytes, position: int = 0) -> None:
-        self._data = data
+        self.data = data
         self._end = len(data)
         self.position = position
 
@@ -93,7 +94,7 @@ class AvroInput:
         return self._end - self.position
 
     def long(self) -> int:
-        data, position = self._data, self.position
+        data, position = self.data, self.position
         try:
             byte = data[position]
             if byte < 0x80:
@@ -120,14 +121,14 @@ class AvroInput:
         if not 0 <= size <= self._end - start:
             raise ProtocolError(f"Avro data claims {size} bytes where {self._end - start} are left")
         self.position = start + size
-        return self._data[start : start + size]
+        return self.data[start : start + size]
 
     def fixed(self, size: int) -> bytes:
         start = self.position
         if size > self._end - start:
             raise ProtocolError("Avro data ends too early")
         self.position = start + size
-        return self._data[start : start + size]
+        return self.data[start : start + size]
 
     def text(self) -> str:
         return self.octets().decode("utf-8", "replace")

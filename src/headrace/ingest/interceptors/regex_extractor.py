@@ -44,7 +44,7 @@ class RegexExtractorInterceptor(Interceptor):
             before if (found := self._search(body)) is None else self._with(before, found)
             for body, before in zip(batch.bodies, batch.headers, strict=True)
         ]
-        return EventBatch(batch.bodies, headers, batch.marks)
+        return batch.with_headers(headers)
 
     def _with(self, headers: Headers, found: "re.Match[bytes]") -> Headers:
         changed = dict(headers)

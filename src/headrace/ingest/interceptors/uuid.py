@@ -30,4 +30,4 @@ class UuidInterceptor(Interceptor):
             else {**before, header: f"{start}{uuid.uuid4()}"}
             for before in batch.headers
         ]
-        return EventBatch(batch.bodies, headers, batch.marks)
+        return batch.with_headers(headers)

@@ -59,14 +59,8 @@ class TopicColumns(NamedTuple):
         return [(topic, self._table(topic, batch.pick(chosen))) for topic, chosen in rows.items()]
 
     def _table(self, topic: str, batch: EventBatch) -> pa.Table:
-        plain_values = self._values(batch)
-        values: Sequence[bytes | None] = plain_values
-        if self.framing is not None:
-            values = self.framing.frame(topic, batch, plain_values)
         shared = batch.same_headers
-        plain = shared is not None and TOMBSTONE_HEADER not in shared
-        written = values if plain else _nulled(batch, values)
-        columns: dict[str, pa.Array] = {"value": pa.array(written, pa.large_binary())}
+        columns: dict[str, pa.Array] = {"value": self._value_column(topic, batch, shared)}
         if shared is not None and not shared and self.default_partition is None:
             return pa.table(columns)
         keys = _each(batch, _key)
@@ -80,6 +74,20 @@ class TopicColumns(NamedTuple):
         if self.all_headers or self.record_headers:
             columns["headers"] = pa.array(_each(batch, self._pairs), _PAIRS)
         return pa.table(columns)
+
+    def _value_column(self, topic: str, batch: EventBatch, shared: Headers | None) -> pa.Array:
+        has_values = shared is not None and TOMBSTONE_HEADER not in shared
+        as_they_are = self.framing is None and not self.flume_format
+        if batch.packed is not None and has_values and as_they_are:
+            packed = batch.packed
+            buffers = [None, pa.py_buffer(packed.offsets), pa.py_buffer(packed.data)]
+            return pa.Array.from_buffers(pa.large_binary(), len(packed), buffers, 0)
+        plain_values = self._values(batch)
+        values: Sequence[bytes | None] = plain_values
+        if self.framing is not None:
+            values = self.framing.frame(topic, batch, plain_values)
+        written = values if has_values else _nulled(batch, values)
+        return pa.array(written, pa.large_binary())
 
     def _values(self, batch: EventBatch) -> list[bytes]:
         if not self.flume_format:

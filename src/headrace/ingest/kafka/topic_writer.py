@@ -62,6 +62,7 @@ class TopicWriter:
         self._settings = settings
         self._options = options
         self._writer: Writer | None = None
+        self._unflushed: Writer | None = None
         self._uncertain: list[Marks] = []
         self._settled: list[Marks] = []
         self._known_topics: set[str] = set()
@@ -128,17 +129,61 @@ class TopicWriter:
             self.open()
             self._write(parts, marks)
 
+    def send(self, parts: Sequence[tuple[str, pa.Table]]) -> None:
+        """Write tables to topics without waiting for the replicas; `flush` does that. Not for
+        writers with a transactional id.
+
+        Raises:
+            DeliveryFailed: a write since the last `flush` failed; retry all since then.
+        """
+        assert self.ledger is None
+        with self._lock:
+            self.open()
+            writer = self._unflushed_writer()
+            self._unflushed = writer
+            try:
+                self._create_topics({topic for topic, _ in parts} - self._known_topics)
+                for topic, table in parts:
+                    writer.write(table, topic)
+            except ClientError as error:
+                raise self._failed(error) from error
+
+    def flush(self) -> None:
+        """Return when every in-sync replica has what was sent.
+
+        Raises:
+            DeliveryFailed: a write since the last `flush` failed; retry all since then.
+        """
+        with self._lock:
+            try:
+                self._unflushed_writer().flush()
+            except ClientError as error:
+                raise self._failed(error) from error
+            self._unflushed = None
+
+    def _unflushed_writer(self) -> Writer:
+        """Return the writer, if it is the one that has all that was sent since the last flush."""
+        writer, before = self._writer, self._unflushed
+        if writer is None or before not in (None, writer):
+            self._unflushed = None
+            raise DeliveryFailed("cannot write to topics: the connection was closed meanwhile")
+        return writer
+
+    def _failed(self, error: ClientError) -> DeliveryFailed:
+        self._unflushed = None
+        self.close()
+        return DeliveryFailed(f"cannot write to topics: {error}")
+
     def _write(self, parts: Sequence[tuple[str, pa.Table]], marks: Sequence[Marks]) -> None:
+        if self.ledger is None:
+            self.send(parts)
+            self.flush()
+            return
         writer = self._writer
         assert writer is not None
         merged: dict[str, str] = {}
         try:
             self._create_topics({topic for topic, _ in parts} - self._known_topics)
-            if self.ledger is None:
-                for topic, table in parts:
-                    writer.write(table, topic)
-                writer.flush()
-                return
             with writer.transaction():
                 for topic, table in parts:
                     writer.write(table, topic)

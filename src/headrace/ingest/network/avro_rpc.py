@@ -19,7 +19,8 @@ from typing import Final
 
 from headrace.ingest.error import ProtocolError
 from headrace.ingest.event import EventBatch
-from headrace.ingest.format.avro_event import SCHEMA, AvroInput, HeadersEncoder, encode_long
+from headrace.ingest.format.avro_event import SCHEMA, AvroInput, encode_long
+from headrace.ingest.format.event_array import read_events, write_events
 from headrace.ingest.network.peer_stream import PeerStream
 
 PROTOCOL: Final = json.dumps(
@@ -104,8 +105,10 @@ def read_frame(stream: PeerStream) -> AvroFrame | None:
     return AvroFrame(serial, b"".join(parts))
 
 
-def write_frame(stream: PeerStream, serial: int, message: bytes) -> None:
-    stream.write(_PAIR.pack(serial, 1) + _ONE.pack(len(message)) + message)
+def write_frame(stream: PeerStream, serial: int, *message: bytes | memoryview) -> None:
+    """Write a message, whose parts follow each other, as a frame with one buffer."""
+    size = sum(map(len, message))
+    stream.write(b"".join((_PAIR.pack(serial, 1), _ONE.pack(size), *message)))
 
 
 class AvroResponder:
@@ -137,8 +140,7 @@ class AvroResponder:
             headers, body = source.event()
             return prefix, method, EventBatch([body], [headers])
         if method == "appendBatch":
-            all_headers, bodies = source.events()
-            return prefix, method, EventBatch(bodies, all_headers)
+            return prefix, method, read_events(source)
         if method == "":
             return prefix, method, None
         raise ProtocolError(f"there is no method {method!r}: there are append and appendBatch")
@@ -219,11 +221,10 @@ class AvroRequestor:
         Raises:
             ProtocolError: the answer is invalid.
         """
-        call = b"\x00" + _text("appendBatch") + _events(batch)
-        if not self._connected:
-            call = _handshake_request() + call
+        handshake = b"" if self._connected else _handshake_request()
         self._serial += 1
-        write_frame(self._stream, self._serial, call)
+        call = (handshake, b"\x00", _text("appendBatch"), *write_events(batch))
+        write_frame(self._stream, self._serial, *call)
         frame = read_frame(self._stream)
         if frame is None:
             raise ProtocolError("the peer closed the connection before it answered")
@@ -261,12 +262,3 @@ def _handshake_request() -> bytes:
 def _text(text: str) -> bytes:
     data = text.encode()
     return encode_long(len(data)) + data
-
-
-def _events(batch: EventBatch) -> bytes:
-    encoder = HeadersEncoder()
-    parts = [encode_long(len(batch))] if len(batch) else []
-    for headers, body in zip(batch.headers, batch.bodies, strict=True):
-        parts += (encoder.encode(headers), encode_long(len(body)), body)
-    parts.append(b"\x00")
-    return b"".join(parts)

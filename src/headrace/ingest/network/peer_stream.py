@@ -35,7 +35,8 @@ class PeerStream:
                     raise ProtocolError("the peer closed the connection in the middle of a message")
                 return b""
             buffer += data
-        data = bytes(buffer[:size])
+        with memoryview(buffer) as whole, whole[:size] as view:
+            data = bytes(view)
         del buffer[:size]
         return data
 

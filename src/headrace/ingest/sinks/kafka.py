@@ -1,5 +1,7 @@
 """The kafka sink: events in topics."""
 
+from contextlib import ExitStack
+
 from headrace.audit.reconciliation import SOURCE_TIER
 from headrace.client.error import ClientError
 from headrace.ingest.error import DeliveryFailed
@@ -14,10 +16,18 @@ from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.sink import Sink, Status
 from headrace.ingest.transaction import Transaction
 
+# While brokers write a batch, the sink sends the next ones, up to so many batches or bytes.
+_MOST_AHEAD = 8
+_AHEAD_BYTES = 8 << 20
+
 
 class KafkaSink(Sink):
-    """Writes a batch at a time, as columns. Events leave the channel when every in-sync replica has
-    them.
+    """Writes batches as columns. Events leave the channel when every in-sync replica has them.
+
+    Up to eight batches of a channel in memory are on their way at once. When one of them fails, all
+    are sent again, and from then on one at a time, then two and so on: a batch that is refused for
+    good does not repeat the others without end. From a durable channel there is one at a time,
+    because after kill -9 what was on its way is sent again.
 
     The header `key` is the key of the record. With `kafka.transactional.id` each batch is a
     transaction, which also stores the positions of a source with `exactlyOnce`. With
@@ -66,6 +76,7 @@ class KafkaSink(Sink):
         client = client_settings(settings, "producer")
         self._auditor = Auditor(settings, client, SOURCE_TIER)
         self._writer = TopicWriter(client, writer_options(settings))
+        self._ahead = 1
 
     @property
     def ledger(self) -> TopicLedger | None:
@@ -95,9 +106,9 @@ class KafkaSink(Sink):
         self._writer.write(self._form.tables(batch))
 
     def process(self) -> Status:
-        if self.ledger is None:
-            return super().process()
         limit = min(self.batch_size, self.channel.transaction_capacity)
+        if self.ledger is None:
+            return self._process_ahead(limit)
         with self.channel.begin() as transaction:
             batches = _take(transaction, limit)
             count = sum(map(len, batches))
@@ -110,6 +121,37 @@ class KafkaSink(Sink):
         self.counters.add("EventDrainSuccessCount", count)
         return Status.READY
 
+    def _process_ahead(self, limit: int) -> Status:
+        """Send what the channel has, batch after batch, and wait once for all of them."""
+        counts: list[int] = []
+        try:
+            with ExitStack() as transactions:  # ends them in reverse: a rollback keeps the order
+                size_bytes = 0
+                while len(counts) < self._ahead and size_bytes < _AHEAD_BYTES:
+                    transaction = transactions.enter_context(self.channel.begin())
+                    batch = transaction.take_ready(limit) if counts else transaction.take(limit)
+                    if not len(batch):
+                        break
+                    self.counters.add("EventDrainAttemptCount", len(batch))
+                    counts.append(len(batch))
+                    size_bytes += batch.body_bytes
+                    self._writer.send(self._form.tables(batch))
+                if counts:
+                    self._writer.flush()
+        except Exception:
+            self._ahead = 1
+            self.counters.add("EventWriteFail", 1 if counts else 0)
+            raise
+        if not counts:
+            self.counters.add("BatchEmptyCount")
+            self.idle()
+            return Status.BACKOFF
+        self._ahead = 1 if self.channel.DURABLE else min(_MOST_AHEAD, 2 * self._ahead)
+        for count in counts:
+            self.counters.add("BatchCompleteCount" if count >= limit else "BatchUnderflowCount")
+            self.counters.add("EventDrainSuccessCount", count)
+        return Status.READY
+
     def _deliver_once(self, batches: list[EventBatch]) -> None:
         """Write the batches that are not in the log already, in one transaction."""
         self._writer.open()
@@ -117,7 +159,7 @@ class KafkaSink(Sink):
         if not unwritten:
             return
         marks = [each.marks for each in unwritten if each.marks is not None]
-        joined = EventBatch.join([EventBatch(each.bodies, each.headers) for each in unwritten])
+        joined = EventBatch.join([each.with_marks(None) for each in unwritten])
         try:
             self._writer.write(self._form.tables(joined), marks)
         except DeliveryFailed:

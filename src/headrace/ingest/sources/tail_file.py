@@ -111,7 +111,7 @@ class TailFile:
         self._set_tail(before)
         return True
 
-    def moved_to(self, position: int, read: bytes) -> None:
+    def moved_to(self, position: int, read: bytes | memoryview) -> None:
         """Note that everything before `position` is delivered.
 
         Args:
@@ -122,7 +122,7 @@ class TailFile:
         if self.head_bytes < HEAD_BYTES:
             self.head_bytes = min(HEAD_BYTES, position)
             self.head = crc32c(os.pread(self.descriptor, self.head_bytes, 0))
-        self._set_tail((self.last_read + read[-TAIL_BYTES:])[-TAIL_BYTES:])
+        self._set_tail((self.last_read + bytes(read[-TAIL_BYTES:]))[-TAIL_BYTES:])
 
     def take_position(self, saved: "TailFile") -> None:
         """Go on at the position that another process stored for the same file."""

@@ -11,6 +11,7 @@ import structlog
 
 from headrace.ingest.event import EventBatch, Headers
 from headrace.ingest.file.file_name import printable
+from headrace.ingest.file.line_block import LineBlock, read_block
 from headrace.ingest.file.line_file import Lines, pieces, read_bytes_for, read_lines
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.source import ReplayableSource
@@ -242,17 +243,29 @@ class TaildirSource(ReplayableSource):
         if file.size() < file.position:
             self._check_identity(file)
         start = file.position
-        lines = read_lines(
-            file.descriptor, start, read_bytes=self._read_bytes, longest=self._longest
-        )
-        if not lines.bodies:
+        lines = self._next_lines(file)
+        if lines is None:
             return self._at_end(file, now)
         self._check_identity(file)  # it may have been truncated, and have grown past the position
         if file.position != start:
             return True
         file.changed_at = now
-        self._deliver_lines(file, lines)
+        if isinstance(lines, LineBlock):
+            self._deliver_block(file, lines)
+        else:
+            self._deliver_lines(file, lines)
         return True
+
+    def _next_lines(self, file: TailFile) -> LineBlock | Lines | None:
+        """Return the next lines, as a block unless each of them needs a header of its own or they
+        are long; None if there are none."""
+        at = file.descriptor, file.position
+        if not self._offset_header:
+            block = read_block(*at, read_bytes=self._read_bytes, longest=self._longest)
+            if block is not None:
+                return block
+        lines = read_lines(*at, read_bytes=self._read_bytes, longest=self._longest)
+        return lines if lines.bodies else None
 
     def _at_end(self, file: TailFile, now: float) -> bool:
         """Handle a file without new lines: deliver the last line of a rotated one, close an idle
@@ -277,32 +290,52 @@ class TaildirSource(ReplayableSource):
             file.close()
         return False
 
-    def _deliver_lines(self, file: TailFile, lines: Lines) -> None:
-        for piece in pieces(lines, file.position, self._batch):
-            batch = self._batch_of(file, piece)
-            if self.ledger is not None:
-                batch.marks = {file.key: mark_of_next(file, piece)}
-            try:
-                self.deliver(batch)
-            except Exception:
-                self._uncertain = self.ledger is not None
-                raise
-            file.moved_to(piece.end, piece.data)
-            self._dirty = True
-            if time.monotonic() - self._written_at >= self._write_seconds:
-                self._write_positions()  # also here: with a slow channel one read takes long
+    def _deliver_block(self, file: TailFile, block: LineBlock) -> None:
+        headers = self._headers_of(file)
+        for piece in block.pieces(self._batch):
+            batch = EventBatch.of_packed(piece.bodies, headers)
+            self._deliver_piece(file, batch, piece.end, piece.data)
             if self.stopping.is_set():
                 return
 
-    def _batch_of(self, file: TailFile, lines: Lines) -> EventBatch:
+    def _deliver_lines(self, file: TailFile, lines: Lines) -> None:
+        for piece in pieces(lines, file.position, self._batch):
+            self._deliver_piece(file, self._batch_of(file, piece), piece.end, piece.data)
+            if self.stopping.is_set():
+                return
+
+    def _deliver_piece(
+        self, file: TailFile, batch: EventBatch, end: int, read: bytes | memoryview
+    ) -> None:
+        """Deliver lines that end at a position, and move there.
+
+        Args:
+            read: the bytes of the file before that position.
+        """
+        if self.ledger is not None:
+            batch.marks = {file.key: mark_at(file, end, read)}
+        try:
+            self.deliver(batch)
+        except Exception:
+            self._uncertain = self.ledger is not None
+            raise
+        file.moved_to(end, read)
+        self._dirty = True
+        if time.monotonic() - self._written_at >= self._write_seconds:
+            self._write_positions()  # also here: with a slow channel one read takes long
+
+    def _headers_of(self, file: TailFile) -> Headers:
         headers = self._headers.get(file.group, {})
         if self._file_header is not None:
             headers = {**headers, self._file_header: printable(file.path)}
-        bodies = lines.bodies
+        return headers
+
+    def _batch_of(self, file: TailFile, lines: Lines) -> EventBatch:
+        headers = self._headers_of(file)
         if self._offset_header:
             each: list[Headers] = []
             position = file.position
-            for body in bodies:
+            for body in lines.bodies:
                 each.append({**headers, "byteoffset": str(position)})
                 position += len(body) + 1
             return EventBatch(lines.without_returns(), each)
@@ -319,10 +352,10 @@ class TaildirSource(ReplayableSource):
         self._written_at = time.monotonic()
 
 
-def mark_of_next(file: TailFile, lines: Lines) -> str:
-    """Return the mark of a file when these lines are delivered."""
+def mark_at(file: TailFile, position: int, read: bytes | memoryview) -> str:
+    """Return the mark of a file of which everything before a position is delivered."""
     next_file = replace(file)
-    next_file.moved_to(lines.end, lines.data)
+    next_file.moved_to(position, read)
     return mark_of(next_file)
 
 

@@ -6,6 +6,7 @@ from struct import Struct
 import numpy as np
 from crc32c import crc32c
 
+from headrace.log.compaction.inflater import Inflater
 from headrace.log.compaction.offset_map import OffsetMap
 from headrace.log.compaction.segment_chunk import SegmentChunk
 from headrace.records.batch import (
@@ -57,14 +58,14 @@ class BatchFilter:
         end_offset: int,
         now_ms: int,
         delete_retention_ms: int,
-        max_inflated_bytes: int,
+        inflater: Inflater,
     ) -> None:
         """The map knows all keys below `end_offset`, and nothing of those from there on."""
         self._map = offset_map
         self._end_offset = end_offset
         self._now_ms = now_ms
         self._horizon_ms = min(now_ms + delete_retention_ms, 2**63 - 1)
-        self._max_inflated_bytes = max_inflated_bytes
+        self._inflater = inflater
         self._out: Bytes = np.empty(0, dtype=np.uint8)
         self._record_ends = np.empty(0, dtype=np.int64)
         self._kept: Bytes = np.empty(0, dtype=np.uint8)
@@ -76,7 +77,7 @@ class BatchFilter:
             UncleanableLog: a batch that has to be opened does not parse.
         """
         out_at = 0
-        for body, first, last in chunk.bodies(self._max_inflated_bytes):
+        for body, first, last in chunk.bodies(self._inflater):
             self._judge(chunk, body, first, last)
             rows = chunk.batches[first:last]
             self._reserve(out_at, int(rows[:, batch_table.OUT_SIZE].sum()), rows, len(body))

@@ -27,6 +27,8 @@ from headrace.log.compaction.batch_filter import BatchFilter
 from headrace.log.compaction.cleanable_range import CleanableRange
 from headrace.log.compaction.cleaned_segment import CleanedSegment
 from headrace.log.compaction.cleaned_transactions import CleanedTransactions
+from headrace.log.compaction.inflater import Inflater
+from headrace.log.compaction.live_offsets import LiveOffsets
 from headrace.log.compaction.offset_map import DEFAULT_LOAD_FACTOR, OffsetMap
 from headrace.log.compaction.rewrite_plan import RewritePlan, plan_mapping
 from headrace.log.compaction.segment_chunk import ChunkReader, SegmentChunk
@@ -78,8 +80,9 @@ class Compactor:
     """Compacts logs, one at a time, with memory that does not depend on their size.
 
     That is the offset map (log.cleaner.dedupe.buffer.size) and some chunks: about 12 times
-    `chunk_bytes`, and in logs of compressed batches the largest of them inflated, twice.
-    One thread; a broker that compacts with several has a compactor for each.
+    `chunk_bytes`, and in logs of compressed batches the largest of them inflated, twice, and some
+    MiB that a thread inflates ahead.
+    One thread at a time; a broker that compacts with several has a compactor for each.
     """
 
     def __init__(
@@ -124,7 +127,8 @@ class Compactor:
                 f"{log.partition} has nothing to compact: its dirty part from "
                 f"{cleanable.first_dirty} on ends at {cleanable.end}"
             )
-        return _Round(self, log, cleanable, stopping).run()
+        with Inflater(self._max_inflated_bytes) as inflater:
+            return _Round(self, log, cleanable, stopping, inflater).run()
 
 
 class _Round:
@@ -136,13 +140,14 @@ class _Round:
         log: PartitionLog,
         cleanable: CleanableRange,
         stopping: Callable[[], bool],
+        inflater: Inflater,
     ) -> None:
         self._log = log
         self._truncations = log.truncations
         self._cleanable = cleanable
         self._clock = owner._clock
         self._map = owner._map
-        self._max_inflated_bytes = owner._max_inflated_bytes
+        self._inflater = inflater
         self._on_bytes = owner._on_bytes
         self._stopping = stopping
         self._reader = ChunkReader(owner._chunk_bytes, self._account_read)
@@ -165,7 +170,7 @@ class _Round:
             end_offset=end_offset,
             now_ms=now_ms,
             delete_retention_ms=self._log.config.delete_retention_ms,
-            max_inflated_bytes=self._max_inflated_bytes,
+            inflater=self._inflater,
         )
         first, end = self._log.segments[0].base_offset, self._cleanable.end
         plan = RewritePlan(
@@ -174,6 +179,7 @@ class _Round:
             now_ms=now_ms,
             aborted=self._log.aborted_transactions(first, end),
             producers=self._log.producer_entries(),
+            live=LiveOffsets(self._map, self._cleanable.first_dirty, end_offset),
         )
         config = self._log.config
         groups = group_segments(
@@ -225,7 +231,7 @@ class _Round:
         compacted and not before. Only a batch with more keys than the map holds is cut in two.
         """
         start = self._cleanable.first_dirty
-        for body, first, last in chunk.bodies(self._max_inflated_bytes):
+        for body, first, last in chunk.bodies(self._inflater):
             row, offset = self._map.fill(body, chunk.batches, first, last, start)
             if row < 0:
                 raise chunk.damaged(-1 - row, "the records of a batch do not parse")

@@ -1,6 +1,7 @@
 """The newest offset of each key, in a table of bounded memory: what compaction decides by."""
 
 import os
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from headrace.records.kernel.memory import Bytes, Int64s, readable
 SLOT_BYTES = key_map.SLOT_WORDS * 8
 DEFAULT_LOAD_FACTOR = 0.9
 _SECRET_BYTES = 16
+_SLOTS_AT_ONCE = 1 << 18
 
 
 class OffsetMap:
@@ -80,6 +82,12 @@ class OffsetMap:
             body, batches, first, last, start_offset, *self.secret, self.table, self._state
         )
         return int(row), int(offset)
+
+    def newest_offsets(self) -> Iterator[Int64s]:
+        """Yield the newest offset of every key, in no order, many at a time."""
+        for first in range(0, len(self.table), _SLOTS_AT_ONCE):
+            slots = self.table[first : first + _SLOTS_AT_ONCE, key_map.SLOT_WORDS - 1]
+            yield slots[slots != 0].astype(np.int64) - 1  # 0 marks a free slot
 
     def newest(self, key: bytes) -> int | None:
         """Return the newest offset mapped for `key`, or None; for tests and for inspection."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from headrace.log.compaction.cleaned_transactions import CleanedTransactions
+from headrace.log.compaction.live_offsets import LiveOffsets
 from headrace.log.compaction.segment_chunk import SegmentChunk
 from headrace.log.index.transaction_index import AbortedTransactionEntry
 from headrace.log.producer.producer_entry import ProducerEntry
@@ -43,6 +44,7 @@ class RewritePlan:
         now_ms: int,
         aborted: Iterable[AbortedTransactionEntry],
         producers: Iterable[ProducerEntry],
+        live: LiveOffsets,
     ) -> None:
         """
         Args:
@@ -50,7 +52,9 @@ class RewritePlan:
             range_end: where the segments that may be rewritten end.
             aborted: the transactions that were aborted in all of the log up to there.
             producers: those the log remembers now.
+            live: where the mapped keys have their newest records.
         """
+        self._live = live
         self._end_offset = end_offset
         self._range_end = range_end
         self._now_ms = now_ms
@@ -66,6 +70,10 @@ class RewritePlan:
         batches[:, batch_table.PLAN] = np.where(
             mapped, batch_table.PLAN_FILTER, batch_table.PLAN_COPY
         )
+        lost = self._live.lacks(
+            batches[:, batch_table.BASE_OFFSET], batches[:, batch_table.LAST_OFFSET]
+        )
+        batches[lost, batch_table.PLAN] = batch_table.PLAN_DISCARD
         self._set_retain(batches)
         kept: list[AbortedTransactionEntry] = []
         for row in _transactional_rows(chunk):

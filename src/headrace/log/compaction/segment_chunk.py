@@ -6,10 +6,10 @@ from struct import Struct
 
 import numpy as np
 
+from headrace.log.compaction.inflater import Inflater
 from headrace.log.filesystem import File
 from headrace.model.error import BatchTooLarge, CorruptBatch, UncleanableLog
 from headrace.records.batch import CODEC_MASK, HEADER_BYTES, LENGTH_AT, LOG_OVERHEAD, Batch
-from headrace.records.compression import Codec, inflate
 from headrace.records.kernel import batch_table
 from headrace.records.kernel.memory import Bytes, Int64s, readable
 
@@ -35,37 +35,37 @@ class SegmentChunk:
         """Return the head of one row, for the few that need more than columns."""
         return Batch(self.data.data, int(self.batches[row, batch_table.POSITION]))
 
-    def bodies(self, max_inflated_bytes: int) -> Iterator[tuple[Bytes, int, int]]:
+    def bodies(self, inflater: Inflater) -> Iterator[tuple[Bytes, int, int]]:
         """Yield (body, first row, last row + 1): all rows in order, and the bytes of their records.
 
         A compressed batch that has to be opened is inflated and comes alone; BODY_START and
         BODY_END then count in the inflated bytes. All between two such batches come as one run.
 
         Raises:
-            UncleanableLog: a batch does not inflate, or to more than `max_inflated_bytes`.
+            UncleanableLog: a batch does not inflate, or to more than the inflater allows.
         """
         plan = self.batches[:, batch_table.PLAN]
         opened = (plan == batch_table.PLAN_FILTER) | (plan == batch_table.PLAN_STAMP)
         compressed = self.batches[:, batch_table.ATTRIBUTES] & CODEC_MASK != 0
         start = 0
-        for row in np.flatnonzero(opened & compressed).tolist():
+        rows: list[int] = np.flatnonzero(opened & compressed).tolist()
+        inflated = inflater.inflate([self.batch(row) for row in rows])
+        for row in rows:
             if row > start:
                 yield self.data, start, row
-            yield self._inflate(row, max_inflated_bytes), row, row + 1
+            yield self._next_body(row, inflated), row, row + 1
             start = row + 1
         if start < len(self.batches):
             yield self.data, start, len(self.batches)
 
-    def _inflate(self, row: int, max_inflated_bytes: int) -> Bytes:
-        batch = self.batch(row)
+    def _next_body(self, row: int, inflated: Iterator[memoryview]) -> Bytes:
         try:
-            body = inflate(Codec(batch.compression), batch.records, max_inflated_bytes)
+            body = next(inflated)
         except (CorruptBatch, BatchTooLarge, ValueError) as error:
             raise self.damaged(row, str(error)) from error
-        if len(body) // batch_table.MIN_RECORD_BYTES < batch.record_count:
-            raise self.damaged(
-                row, f"it claims {batch.record_count} records in {len(body)} inflated bytes"
-            )
+        count = int(self.batches[row, batch_table.COUNT])
+        if len(body) // batch_table.MIN_RECORD_BYTES < count:
+            raise self.damaged(row, f"it claims {count} records in {len(body)} inflated bytes")
         self.batches[row, batch_table.BODY_START] = 0
         self.batches[row, batch_table.BODY_END] = len(body)
         return readable(body)

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.log.compaction.batch_filter import BatchFilter
+from headrace.log.compaction.inflater import Inflater
 from headrace.log.compaction.offset_map import OffsetMap
 from headrace.log.compaction.segment_chunk import SegmentChunk
 from headrace.model.error import UncleanableLog
@@ -62,7 +63,7 @@ def compact_bytes(data: bytes) -> None:
         offset_map = OffsetMap(1 << 12)
         offset_map.reset(100)
         with suppress(UncleanableLog):
-            for body, first, last in chunk.bodies(1 << 16):
+            for body, first, last in chunk.bodies(Inflater(1 << 16)):
                 offset_map.fill(body, chunk.batches, first, last, 0)
             for plan in (batch_table.PLAN_FILTER, batch_table.PLAN_STAMP):
                 chunk.batches[:, batch_table.PLAN] = plan
@@ -71,7 +72,7 @@ def compact_bytes(data: bytes) -> None:
                     end_offset=2**62,
                     now_ms=0,
                     delete_retention_ms=2**62,
-                    max_inflated_bytes=1 << 16,
+                    inflater=Inflater(1 << 16),
                 ).apply(chunk)
 
 

@@ -18,7 +18,12 @@ from headrace.broker.network.connection import Answer, Connection, Parts
 from headrace.broker.network.connection_limits import ConnectionLimits
 from headrace.broker.network.limited_warning import LimitedWarning
 from headrace.broker.network.outbox import Outbox
-from headrace.broker.network.page_cache import WINDOW_BYTES, is_cached, read_ahead
+from headrace.broker.network.page_cache import (
+    AHEAD_BYTES,
+    WINDOW_BYTES,
+    is_cached,
+    read_ahead,
+)
 from headrace.broker.network.partial_requests import PartialRequests
 from headrace.broker.network.poller import Poller
 from headrace.log.filesystem import Disk
@@ -488,7 +493,7 @@ def test_the_loop_does_not_wait_for_a_piece_that_is_not_cached(
     may_read = threading.Event()
     positions: list[int] = []
 
-    def read(piece: LogSlice) -> None:
+    def read(piece: LogSlice, ahead_bytes: int) -> None:
         assert may_read.wait(90)
         positions.append(piece.position)
 
@@ -527,7 +532,7 @@ def test_a_client_that_leaves_while_its_piece_is_read_is_forgotten(
 ) -> None:
     may_read = threading.Event()
     monkeypatch.setattr(outbox, "is_cached", lambda piece: False)
-    monkeypatch.setattr(outbox, "read_ahead", lambda piece: may_read.wait(90))
+    monkeypatch.setattr(outbox, "read_ahead", lambda piece, ahead_bytes: may_read.wait(90))
     piece = piece_of(tmp_path / "segment", bytes(WINDOW_BYTES))
 
     async def scenario() -> None:
@@ -554,3 +559,55 @@ def test_pages_that_were_dropped_are_not_cached_until_they_are_read(tmp_path: Pa
     read_ahead(piece)
 
     assert is_cached(piece)
+
+
+def test_a_client_that_reads_on_from_the_disk_finds_the_next_part_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cold = {0, WINDOW_BYTES}
+    read: list[tuple[int, int]] = []
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(outbox, "is_cached", lambda piece: piece.position not in cold)
+    monkeypatch.setattr(
+        outbox, "read_ahead", lambda piece, ahead_bytes: read.append((piece.position, ahead_bytes))
+    )
+    monkeypatch.setattr(
+        outbox, "request_pages", lambda file, position, size: asked.append((position, size))
+    )
+    whole = piece_of(tmp_path / "segment", bytes(12 * WINDOW_BYTES))
+    pieces = [
+        whole._replace(position=number * WINDOW_BYTES, size=WINDOW_BYTES) for number in range(12)
+    ]
+
+    async def scenario() -> None:
+        peer = Peer(lambda _: (b"head", pieces.pop(0)))
+        for number in range(12):
+            await peer.send(request(number))
+            await peer.receive(4 + WINDOW_BYTES)
+        await peer.until(lambda: len(asked) >= 2)
+
+    run(scenario)
+    assert read == [(0, 0), (WINDOW_BYTES, AHEAD_BYTES)]
+    # From then on half of it again, each time that half of it is sent.
+    ends = [2 * WINDOW_BYTES + AHEAD_BYTES + number * AHEAD_BYTES // 2 for number in range(2)]
+    assert asked[:2] == [(end, AHEAD_BYTES // 2) for end in ends]
+
+
+def test_reading_ahead_keeps_no_file_of_a_client_that_has_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "is_cached", lambda piece: False)
+    pieces = [piece_of(tmp_path / "segment", bytes(WINDOW_BYTES))]
+    opened = pieces[0].file
+    assert opened is not None
+    descriptor = Path(f"/proc/self/fd/{opened.fileno()}")
+    del opened
+
+    async def scenario() -> None:
+        peer = Peer(lambda _: (b"head", pieces.pop()))
+        await peer.send(request(1))
+        await peer.receive(4 + WINDOW_BYTES)
+        await peer.until(lambda: not descriptor.exists())
+        assert not peer.connection.closed
+
+    run(scenario)

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.log.compaction.inflater import Inflater
 from headrace.log.compaction.segment_chunk import ChunkReader, SegmentChunk
 from headrace.log.filesystem import File
 from headrace.model.error import UncleanableLog
@@ -97,7 +98,7 @@ def test_an_inflated_batch_comes_alone_between_runs_of_others() -> None:
     chunk = only_chunk(file_of(batch(0), batch(1), batch(2, codec=Codec.GZIP), batch(3)))
     chunk.batches[:, batch_table.PLAN] = batch_table.PLAN_FILTER
 
-    runs = [(first, last) for _, first, last in chunk.bodies(1 << 20)]
+    runs = [(first, last) for _, first, last in chunk.bodies(Inflater(1 << 20))]
 
     assert runs == [(0, 2), (2, 3), (3, 4)]
 
@@ -105,7 +106,7 @@ def test_an_inflated_batch_comes_alone_between_runs_of_others() -> None:
 def test_a_compressed_batch_that_is_only_copied_is_not_inflated() -> None:
     chunk = only_chunk(file_of(batch(0), batch(1, codec=Codec.GZIP)))
 
-    assert [(first, last) for _, first, last in chunk.bodies(0)] == [(0, 2)]
+    assert [(first, last) for _, first, last in chunk.bodies(Inflater(0))] == [(0, 2)]
 
 
 @pytest.mark.parametrize("position", [8, 16, 23, 57, 70])
@@ -135,4 +136,4 @@ def test_a_count_that_the_bytes_cannot_hold_is_damage() -> None:
     chunk.batches[:, batch_table.PLAN] = batch_table.PLAN_FILTER
 
     with pytest.raises(UncleanableLog, match="1000000 records"):
-        list(chunk.bodies(1 << 20))
+        list(chunk.bodies(Inflater(1 << 20)))
