@@ -110,7 +110,7 @@ class ForkServer:
         os.close(report)
 
     def _say(self, report: int, number: int) -> None:
-        with suppress(BrokenPipeError):  # nobody waits for it any more
+        with suppress(BrokenPipeError):  # the test waits for it no longer
             os.write(report, b"%d\n" % number)
 
 
