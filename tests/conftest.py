@@ -18,12 +18,14 @@ from testkit.peer.kafka_tool import KafkaTools
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.postgres import PostgresServer
 from testkit.process.broker_process import BrokerProcess
+from testkit.process.child_process import start_as_forks
 from testkit.process.file_schedule import FileSchedule
 
 _numbers = count()
 
 # What servers in threads of this process log is not the output of a command that runs beside them.
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
+start_as_forks()
 
 
 # What starts once for these files: a Spark session, a cluster, the directories of an Apache Kafka.

@@ -12,7 +12,13 @@ _SECONDS = 90.0
 
 def transactional_producer(address: str, transactional_id: str, **more: Any) -> Producer:
     """Return a producer that has taken over its transactional id."""
-    settings = {"bootstrap.servers": address, "transactional.id": transactional_id, "linger.ms": 0}
+    settings = {
+        "bootstrap.servers": address,
+        "transactional.id": transactional_id,
+        "linger.ms": 0,
+        # A broker that starts again is not waited for longer than it takes.
+        "reconnect.backoff.max.ms": 200,
+    }
     producer = Producer(settings | {name.replace("_", "."): value for name, value in more.items()})
     producer.init_transactions(_SECONDS)
     return producer

@@ -1,7 +1,9 @@
 """A program in a process of its own, with a log file."""
 
+import atexit
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -10,9 +12,21 @@ from typing import Self
 from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.readiness import wait_until
+from testkit.process.forked_process import ForkedProcess, ForkServers
 from testkit.process.process_usage import ProcessUsage
 
 _LOG_LINES = 40
+_HEADRACE = [sys.executable, "-m", "headrace.cli.main"]
+_fork_servers: ForkServers | None = None
+
+
+def start_as_forks() -> None:
+    """Let commands of `headrace` that tests start be forks from now on: they have imported the
+    program already. What is measured, as in benchmarks, starts by itself."""
+    global _fork_servers
+    if _fork_servers is None:
+        _fork_servers = ForkServers()
+        atexit.register(_fork_servers.close)
 
 
 class ServerFailed(HeadraceError):
@@ -68,7 +82,7 @@ class ChildProcess(KilledAtExit):
     def __init__(self, folder: Path, log_file: str) -> None:
         self.folder = folder
         self.log_file = folder / log_file
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
 
     @property
     def log(self) -> str:
@@ -151,18 +165,7 @@ class ChildProcess(KilledAtExit):
             ServerFailed: it ended, or was not up in time.
         """
         self._check_stopped()
-        with self.log_file.open("ab") as log:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=cwd,
-                env=environment,
-                start_new_session=True,  # Ctrl-C at the terminal is for the tests, not for it
-                preexec_fn=die_with_parent,
-            )
-        self._process = process
+        process = self._process = self._begin(list(command), cwd, environment)
         try:
             wait_until(
                 lambda: process.poll() is not None or is_up(),
@@ -179,7 +182,27 @@ class ChildProcess(KilledAtExit):
             self._process = None
             raise self._failed(f"ended with {process.returncode} while it started")
 
-    def _running(self) -> "subprocess.Popen[bytes]":
+    def _begin(
+        self, command: list[str], cwd: Path | None, environment: Mapping[str, str] | None
+    ) -> "subprocess.Popen[bytes] | ForkedProcess":
+        with self.log_file.open("ab") as log:
+            program, arguments = command[: len(_HEADRACE)], command[len(_HEADRACE) :]
+            if _fork_servers is not None and program == _HEADRACE and environment is None:
+                forked = _fork_servers.start(arguments, cwd or Path.cwd(), log.fileno())
+                if forked is not None:
+                    return forked
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                env=environment,
+                start_new_session=True,  # Ctrl-C at the terminal is for the tests, not for it
+                preexec_fn=die_with_parent,
+            )
+
+    def _running(self) -> "subprocess.Popen[bytes] | ForkedProcess":
         if self._process is None:
             raise InvalidArgument(f"{self.NAME} in {self.folder} does not run: start() it first")
         return self._process

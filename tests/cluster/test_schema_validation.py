@@ -46,12 +46,13 @@ def checking(registry: RegistryProcess, tmp_path: Path) -> Iterator[ClusterProce
 class Writer:
     """Writes values one after the other, and knows which were acknowledged."""
 
-    def __init__(self, brokers: str, schema_id: int) -> None:
+    def __init__(self, brokers: str, schema_id: int, **more: int) -> None:
         self.acknowledged: list[bytes] = []
         self._head = b"\0" + schema_id.to_bytes(4, "big") + b"\2"
         self._count = 0
         options = {"message.timeout.ms": 60_000, "linger.ms": 0, "log_level": 0}
-        self._producer = Producer({"bootstrap.servers": brokers, "acks": "all", **options})
+        own = {name.replace("_", "."): value for name, value in more.items()}
+        self._producer = Producer({"bootstrap.servers": brokers, "acks": "all", **options, **own})
 
     def write(self) -> int | None:
         """Return the code of the answer; None stands for success."""
@@ -130,7 +131,8 @@ def test_a_new_leader_checks_too_and_a_deleted_topic_leaves_nothing_behind(
     assert set(read_all(checking, len(good.acknowledged))) == set(good.acknowledged)
 
     registry.stop()  # a batch that waits for its schema while the topic goes
-    unsure = Writer(checking.address, UNKNOWN_ID + 1)
+    # It gives up soon after the topic has gone: it takes one that is gone for one to come.
+    unsure = Writer(checking.address, UNKNOWN_ID + 1, topic_metadata_propagation_max_ms=2000)
     with ThreadPoolExecutor(1) as thread:
         answered = thread.submit(unsure.write)
         admin = AdminClient({"bootstrap.servers": checking.address})

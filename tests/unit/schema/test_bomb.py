@@ -14,7 +14,7 @@ from testkit.sample.schema_evolution import read
 
 AVRO, JSON, PROTOBUF = SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF
 DEEP = 100_000
-# Of this process, not of the clock: the machine may be busy.
+# Of this thread, not of the clock: the machine may be busy.
 MAX_CPU_SECONDS = 5.0
 
 REFUSED = {
@@ -55,10 +55,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind, text", REFUSED.values(), ids=REFUSED.keys())
 def test_it_is_refused_quickly_with_a_sentence(kind: SchemaType, text: str) -> None:
-    begin = time.process_time()
+    begin = time.thread_time()
     with pytest.raises(InvalidSchema) as refused:
         read(kind, text)
-    assert time.process_time() - begin < MAX_CPU_SECONDS
+    assert time.thread_time() - begin < MAX_CPU_SECONDS
     assert 10 < len(str(refused.value)) < 400
 
 
@@ -116,13 +116,13 @@ def branches(word: str, count: int) -> str:
 
 @pytest.mark.parametrize("count", [200, 2_000])
 def test_many_branches_against_many_are_bounded(count: int) -> None:
-    begin = time.process_time()
+    begin = time.thread_time()
     old, new = read(JSON, branches("a", count)), read(JSON, branches("b", count))
     try:
         check(CompatibilityLevel.BACKWARD, new, [old])
     except InvalidSchema as refused:
         assert "too many" in str(refused)
-    assert time.process_time() - begin < MAX_CPU_SECONDS
+    assert time.thread_time() - begin < MAX_CPU_SECONDS
 
 
 def records(count: int, prefix: str) -> str:
@@ -132,11 +132,11 @@ def records(count: int, prefix: str) -> str:
 
 
 def test_a_union_of_thousands_of_records_is_bounded() -> None:
-    begin = time.process_time()
+    begin = time.thread_time()
     old, new = read(AVRO, records(3_000, "A")), read(AVRO, records(3_000, "B"))
     with pytest.raises(InvalidSchema, match="too many"):
         check(CompatibilityLevel.BACKWARD, new, [old])
-    assert time.process_time() - begin < MAX_CPU_SECONDS
+    assert time.thread_time() - begin < MAX_CPU_SECONDS
 
 
 LARGE = {
@@ -173,10 +173,10 @@ LARGE = {
 @pytest.mark.parametrize("kind, text", LARGE.values(), ids=LARGE.keys())
 def test_large_and_flat_is_read_and_compared(kind: SchemaType, text: str) -> None:
     assert len(text) <= MAX_TEXT_CHARACTERS
-    begin = time.process_time()
+    begin = time.thread_time()
     schema = read(kind, text)
     assert check(CompatibilityLevel.FULL, schema, [schema]) == []
-    assert time.process_time() - begin < MAX_CPU_SECONDS
+    assert time.thread_time() - begin < MAX_CPU_SECONDS
 
 
 def test_patterns_are_matched_in_linear_time() -> None:
@@ -184,9 +184,9 @@ def test_patterns_are_matched_in_linear_time() -> None:
     model = {"patternProperties": {"(a+)+$": {"type": "string"}}, "additionalProperties": False}
     old = read(JSON, json.dumps(model))
     new = read(JSON, json.dumps({**model, "properties": {name: {"type": "string"}}}))
-    begin = time.process_time()
+    begin = time.thread_time()
     assert check(CompatibilityLevel.BACKWARD, new, [old]) == []
-    assert time.process_time() - begin < MAX_CPU_SECONDS
+    assert time.thread_time() - begin < MAX_CPU_SECONDS
 
 
 def test_references_of_avro_that_need_each_other_are_refused() -> None:

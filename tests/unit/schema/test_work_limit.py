@@ -15,7 +15,7 @@ from headrace.schema.schema import SchemaType
 from testkit.sample.schema_evolution import read
 
 AVRO, JSON, PROTOBUF = SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF
-# Of this process. What is bounded took minutes before; a busy machine doubles what is left.
+# Of this thread. What is bounded took minutes before; a busy machine doubles what is left.
 MAX_CPU_SECONDS = 4.0
 
 
@@ -105,20 +105,20 @@ def test_names_and_defaults_that_multiply_are_refused(
     kind: SchemaType, build: Callable[[], str]
 ) -> None:
     text = build()
-    begin = time.process_time()
+    begin = time.thread_time()
     with pytest.raises(InvalidSchema, match=r"together|too much") as refused:
         read(kind, text)
-    assert time.process_time() - begin < MAX_CPU_SECONDS
+    assert time.thread_time() - begin < MAX_CPU_SECONDS
     assert len(str(refused.value)) < 400
 
 
 def compared(old: ParsedSchema, new: ParsedSchema) -> None:
-    begin = time.process_time()
+    begin = time.thread_time()
     try:
         check(CompatibilityLevel.FULL, new, [old])
     except InvalidSchema as refused:
         assert "too many" in str(refused)
-    assert time.process_time() - begin < MAX_CPU_SECONDS
+    assert time.thread_time() - begin < MAX_CPU_SECONDS
 
 
 def test_objects_without_a_common_property_are_counted_by_their_properties() -> None:
@@ -158,10 +158,10 @@ def test_unions_of_the_same_records_are_counted_each_time() -> None:
 def test_ten_thousand_missing_fields_are_not_all_written_down() -> None:
     fields = [{"name": f"f{i}", "type": "int"} for i in range(20_000)]
     old, new = read(AVRO, avro_record([])), read(AVRO, avro_record(fields))
-    begin = time.process_time()
+    begin = time.thread_time()
     found = check(CompatibilityLevel.BACKWARD, new, [old])
     assert len(found) == 100
-    assert time.process_time() - begin < MAX_CPU_SECONDS
+    assert time.thread_time() - begin < MAX_CPU_SECONDS
 
 
 def test_reasons_show_a_part_of_a_long_name() -> None:

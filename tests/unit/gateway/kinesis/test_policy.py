@@ -105,7 +105,7 @@ def test_what_is_not_understood_is_refused(text: str, reason: str) -> None:
 
 def test_a_pattern_takes_no_exponential_time() -> None:
     text = policy(statement(Resource="arn:" + "*a" * 500 + "b"))
-    began = time.process_time()
+    began = time.thread_time()
 
     assert not is_allowed(BOB, OWN, "kinesis:GetRecords", [("arn:" + "a" * 2000, text)])
-    assert time.process_time() - began < 5
+    assert time.thread_time() - began < 5

@@ -88,9 +88,9 @@ def test_references_among_a_thousand_are_counted(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_the_json_around_texts_is_counted_in_one_pass(body: bytes, is_much: bool) -> None:
-    begin = time.process_time()
+    begin = time.thread_time()
     assert has_much_structure(body) is is_much
-    assert time.process_time() - begin < 3
+    assert time.thread_time() - begin < 3
 
 
 def test_requests_that_only_look_something_up_do_not_wait_for_heavy_ones() -> None:
