@@ -16,7 +16,7 @@ from headrace.landing.batch_lander import BatchLander
 from headrace.landing.lander import Lander, LandingOptions
 from headrace.landing.row.raw import RawDecoder
 from headrace.landing.source import Source
-from headrace.landing.table_name import TableName
+from headrace.model.table.table_name import TableName
 from testkit.process.broker_process import BrokerProcess
 
 pytest.importorskip("deltalake")

@@ -28,6 +28,7 @@ from headrace.console.route import (
     session,
     storm,
     stream,
+    table,
     topic,
 )
 from headrace.flow.error import FlowError
@@ -84,6 +85,7 @@ def console_app(state: ConsoleState) -> Starlette:
                     *agent.ROUTES,
                     *audit.ROUTES,
                     *stream.ROUTES,
+                    *table.ROUTES,
                     *schema.ROUTES,
                 ],
             ),

@@ -14,6 +14,7 @@ from headrace.console.status.cluster_poller import ClusterPoller
 from headrace.console.status.remote_run_poller import RemoteRunPoller
 from headrace.console.status.status_poller import StatusPoller
 from headrace.console.status.stream_poller import StreamPoller
+from headrace.console.status.table_poller import TablePoller
 from headrace.flow.monitoring.run_folder import RunFolder
 from headrace.flow.remote.remote_run import runs_elsewhere
 from headrace.flow.remote.running_flow import LocalFlow, RemoteFlow, RunningFlow
@@ -34,6 +35,7 @@ class ConsoleState:
         status_poller: the last status of the flows and agents.
         remote_run_poller: the flows of other machines, for it.
         stream_poller: the streams of the Kinesis gateway.
+        table_poller: the tables that topics land in.
         registry: the schema registry, for the Schemas page; None without one.
         schema_cache: finds the schemas of values in it.
         sessions: None while the console has no users file.
@@ -49,6 +51,7 @@ class ConsoleState:
     status_poller: StatusPoller
     remote_run_poller: RemoteRunPoller
     stream_poller: StreamPoller
+    table_poller: TablePoller
     registry: RegistryClient | None
     schema_cache: SchemaCache | None
     sessions: Sessions | None
@@ -87,6 +90,9 @@ class ConsoleState:
             stream_poller=StreamPoller(
                 settings.client, settings.interval_seconds, lambda: cluster_poller.snapshot
             ),
+            table_poller=TablePoller(
+                settings.client, clock, settings.interval_seconds, lambda: cluster_poller.snapshot
+            ),
             changes=ChangeLog(settings.client, clock, settings.changes_topic),
             registry=registry,
             schema_cache=schema_cache,
@@ -113,6 +119,7 @@ class ConsoleState:
         self.cluster_poller.start()
         self.remote_run_poller.start()
         self.stream_poller.start()
+        self.table_poller.start()
         self.status_poller.start()
 
     def close(self) -> None:
@@ -120,6 +127,7 @@ class ConsoleState:
         self.status_poller.stop()
         self.remote_run_poller.stop()
         self.stream_poller.stop()
+        self.table_poller.stop()
         self.cluster_poller.stop()
         self.audit.close()
         self.cluster.close()

@@ -27,8 +27,8 @@ from headrace.landing.column_ddl import declared_columns
 from headrace.landing.error import LandingError
 from headrace.landing.row.choice import row_decoder
 from headrace.landing.source import Source
-from headrace.landing.table_name import TableKind, TableName
 from headrace.landing.time_partition import TimePartition
+from headrace.model.table.table_name import TableKind, TableName
 from headrace.serde.registry_client_settings import RegistryClientSettings
 from headrace.spark.source.offset_json import load_offsets
 from headrace.spark.worker_socket import AcknowledgingFunction

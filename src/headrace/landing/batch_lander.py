@@ -22,7 +22,7 @@ from headrace.landing.row.value_rows import PLACE
 from headrace.landing.source import Source
 from headrace.landing.table import Table
 from headrace.landing.table_factory import create_table, open_table
-from headrace.landing.table_name import TableName
+from headrace.model.table.table_name import TableName
 from headrace.serde.registry_client_settings import RegistryClientSettings
 
 _MOST_ROUNDS: Final = 20

@@ -15,7 +15,7 @@ from headrace.landing.error import AnotherLanding, LandingError, RecordsLost
 from headrace.landing.row.choice import row_decoder
 from headrace.landing.source import Source
 from headrace.landing.table_factory import existing_table
-from headrace.landing.table_name import TableName
+from headrace.model.table.table_name import TableName
 from headrace.records.column import HEADERS
 
 pytest.importorskip("deltalake")

@@ -15,8 +15,8 @@ from headrace.landing.error import AnotherLanding, LandingError, TableConflict, 
 from headrace.landing.source import Source
 from headrace.landing.table import Table
 from headrace.landing.table_factory import create_table, existing_table, open_table
-from headrace.landing.table_name import TableKind, TableName
 from headrace.model.error import ConfigError
+from headrace.model.table.table_name import TableKind, TableName
 
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")

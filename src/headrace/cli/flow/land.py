@@ -117,7 +117,7 @@ def land(
     from headrace.cli.flow.execution import Execution, activation_of
     from headrace.cli.flow.flow_run import RunOptions, is_first_run, started
     from headrace.flow.land_table import TableLanding
-    from headrace.landing.table_name import TableName
+    from headrace.model.table.table_name import TableName
     from headrace.spark.source.offset_finder import check_there
 
     if (to is None) == (table is None):

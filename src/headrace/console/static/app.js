@@ -12,6 +12,7 @@ import * as overview from "./page/overview.js";
 import * as schema from "./page/schema.js";
 import * as schemas from "./page/schemas.js";
 import * as streams from "./page/streams.js";
+import * as tables from "./page/tables.js";
 import * as topic from "./page/topic.js";
 import * as topics from "./page/topics.js";
 
@@ -23,11 +24,12 @@ const PAGES = [
   ["agents", "Agents", "a"],
   ["audit", "Audit", "u"],
   ["streams", "Streams", "s"],
+  ["tables", "Tables", "b"],
   ["schemas", "Schemas", "c"],
 ];
 // The page of one of them.
 const PARTS = { topics: topic, groups: group, schemas: schema };
-const VIEWS = { overview, topics, groups, flows, agents, audit, streams, schemas };
+const VIEWS = { overview, topics, groups, flows, agents, audit, streams, tables, schemas };
 
 const app = document.querySelector("#app");
 let session = null;
