@@ -33,7 +33,7 @@ from headrace.wire.error_code import ErrorCode
 
 Say = Callable[[str], None]
 _TICK_SECONDS: Final = 0.2
-_LOOK_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 2.0
 _PUBLISH_SECONDS: Final = 1.0
 _TURN_SECONDS: Final = 30.0
 _STUCK_SECONDS: Final = 120.0
