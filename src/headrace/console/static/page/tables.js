@@ -21,12 +21,12 @@ export function render(root) {
     { title: "State", cell: state, sign: (each) => `${each.state} ${each.problem}`, sort: (each) => RANK[each.state] },
     { title: "Rows", cell: (each) => count(each.rows), sort: (each) => each.rows, num: true },
     { title: "Lag", cell: (each) => count(each.lag), sort: (each) => each.lag, num: true },
-    { title: "Freshness", cell: freshness, sort: (each) => (each.lag === 0 ? Infinity : each.complete_ms) },
-    { title: "Last commit", cell: (each) => (each.landed_ms === null ? "–" : ago(each.landed_ms)), sort: (each) => each.landed_ms },
+    { title: "Freshness", cell: (each) => h("span", { class: "nowrap" }, freshness(each)), sign: freshness, sort: (each) => (each.lag === 0 ? Infinity : each.complete_ms) },
+    { title: "Last commit", cell: (each) => h("span", { class: "nowrap" }, each.landed_ms === null ? "–" : ago(each.landed_ms)), sign: (each) => (each.landed_ms === null ? "" : ago(each.landed_ms)), sort: (each) => each.landed_ms },
     { title: "Dead letters", cell: (each) => count(each.dead_letters), sort: (each) => each.dead_letters, num: true },
   ], { key: (each) => each.topic, label: "Tables" });
   root.append(h("h1", {}, "Tables"), problem, table.element, more,
-    h("p", { class: "hint" }, "A topic lands in a table when its configuration has headrace.table.name and a process runs: headrace land --configured. Dead letters are those of the process's life."));
+    h("p", { class: "hint" }, "A topic lands in a table when its configuration has headrace.table.name and a process runs: headrace land --configured. Dead letters are counted since that process has started."));
   return poll("tables", (found) => {
     problem.hidden = !found.problem;
     put(problem, found.problem ?? "");
