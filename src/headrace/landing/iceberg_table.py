@@ -107,7 +107,7 @@ class IcebergLanding:
         }
         with _reaching(name):
             found = _catalog(name, catalog)
-            found.create_namespace_if_not_exists(name.identifier.rpartition(".")[0])
+            _create_namespace(found, name.identifier.rpartition(".")[0])
             try:
                 with (
                     found.create_table_transaction(
@@ -287,6 +287,16 @@ def _catalog(name: TableName, properties: Mapping[str, str]) -> Catalog:
             "write --catalog uri=... and --catalog type=rest (or sql, hive, glue), or name it in "
             "~/.pyiceberg.yaml"
         ) from None
+
+
+def _create_namespace(catalog: Catalog, namespace: str) -> None:
+    """Create a namespace, if there is none. Two landings may do so at the same time, and a catalog
+    in a database then refuses one of them."""
+    try:
+        catalog.create_namespace_if_not_exists(namespace)
+    except SQLAlchemyError:
+        if not catalog.namespace_exists(namespace):
+            raise
 
 
 def _file_schema(table: Iceberg) -> pa.Schema:

@@ -280,6 +280,7 @@ class LandingProcess:
                 self._fail(landing, _sentence(outcome), outcome)
 
     def _fail(self, landing: TopicLanding, sentence: str, error: Exception) -> None:
+        sentence = " ".join(sentence.split())  # other libraries' may have several lines
         pause = landing.fail(sentence, error)
         again = f"; tried again in {pause:.0f} s" if self._follow else ""
         self._warn(f"{landing}: {sentence}{again}")

@@ -2,8 +2,8 @@
 
 Rule 1: a name can do no harm where a process lands it. The parts of a path and of a catalog's
 table are plain words, so that they name nothing above a folder or a warehouse.
-Rule 2: nothing here is a secret, and no key names a file: whoever may describe a topic reads it.
-The process that lands has the logins of catalogs.
+Rule 2: nothing here is a secret, and no key names a file: everyone who may describe a topic reads
+it. The process that lands has the logins of catalogs.
 """
 
 import re
