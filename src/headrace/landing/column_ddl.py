@@ -57,7 +57,7 @@ def _of_file(path: Path) -> str:
 
 
 def columns_of(text: str) -> pa.Schema:
-    """Return the columns of a declaration that somebody else may have written: no file is read.
+    """Return the columns of a declaration. It may come from another user: no file is read.
 
     Raises:
         ConfigError: it declares no columns.
