@@ -34,7 +34,7 @@ from headrace.landing.committer import Landed
 from headrace.landing.lander import Lander, LandingOptions
 from headrace.landing.row.raw import RawDecoder
 from headrace.landing.source import Source
-from headrace.landing.table_name import TableName
+from headrace.model.table.table_name import TableName
 from headrace.testing.readiness import wait_until
 from testkit.peer.spark_session import stop_java
 

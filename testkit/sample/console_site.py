@@ -15,7 +15,7 @@ from typing import Any, Final
 from headrace.audit.reporter import Reporter
 from headrace.audit.tally import Tally
 from headrace.client.address import Address
-from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.admin.admin import Admin, ConfigChange, NewTopic
 from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
@@ -35,7 +35,9 @@ from headrace.ingest.agent.agent import Agent
 from headrace.ingest.agent.assembly import assemble
 from headrace.ingest.agent.monitor import Monitor
 from headrace.ingest.config.reader import plan_agent
+from headrace.landing.configured.landing_status import GROUP, LandingStatus
 from headrace.model.clock import SystemClock
+from headrace.model.config_code import ConfigOperation, ConfigResourceType
 from headrace.model.ids import TopicPartition
 from headrace.testing.readiness import free_port, wait_until
 from testkit.process.broker_process import BrokerProcess
@@ -117,6 +119,7 @@ def console_site(folder: Path, *, for_tests: bool = True) -> Iterator[ConsoleSit
             _write_site(broker.address, 3_000)
             _write_stream(broker.address)
             _commit_some(pool, for_tests=for_tests)
+            _land_some(pool, for_tests=for_tests)
         _audit_some(settings)
         servers = {name: parts.enter_context(FigureServer()) for name in FLOWS}
         for name, server in servers.items():
@@ -239,6 +242,46 @@ def _commit_some(pool: ConnectionPool, *, for_tests: bool) -> None:
         groups[HOSTILE_GROUP] = 5
     for group, offset in groups.items():
         assert set(admin.commit(group, dict.fromkeys(partitions, offset)).values()) == {None}
+
+
+def _land_some(pool: ConnectionPool, *, for_tests: bool) -> None:
+    """Show one table that is filled, one that fails, and one that no process fills."""
+    now_ms = SystemClock().wall_ms()
+    tables = {
+        "searches": "iceberg:lake.web.searches",
+        "impressions": "delta:ads/impressions",
+        "profiles": "iceberg:lake.web.profiles",
+    }
+    changes = {
+        topic: [ConfigChange(ConfigOperation.SET, "headrace.table.name", table)]
+        for topic, table in tables.items()
+    }
+    assert set(Admin(pool).alter_configs(ConfigResourceType.TOPIC, changes).values()) == {None}
+    full = SCRIPT if for_tests else "No space left on device"
+    statuses = {
+        "searches": LandingStatus(
+            table=tables["searches"],
+            rows=1_000,
+            dead_letters=2,
+            landed_ms=now_ms - 4_000,
+            complete_ms=now_ms - 4_000,
+            # As if it went on to report while the console is looked at.
+            seen_ms=now_ms + HOUR_MS,
+        ),
+        "impressions": LandingStatus(
+            table=tables["impressions"],
+            rows=120,
+            landed_ms=now_ms - 8 * 60_000,
+            complete_ms=now_ms - 9 * 60_000,
+            problem=f"delta:ads/impressions cannot be written: {full}",
+            seen_ms=now_ms + HOUR_MS,
+        ),
+    }
+    for topic, status in statuses.items():
+        offsets = {TopicPartition(topic, index): 40 for index in range(3)}
+        text = {TopicPartition(topic, 0): status.as_text()}
+        committed = GroupAdmin(pool).commit(GROUP, offsets, metadata=text)
+        assert set(committed.values()) == {None}
 
 
 def _audit_some(settings: ClientSettings) -> None:

@@ -43,6 +43,7 @@ PAGES = {
     "agents": "/agents",
     "audit": "/audit",
     "streams": "/streams",
+    "tables": "/tables",
 }
 # Tables and charts as on the others, in the other colours too.
 MADE_OF_THE_SAME = ("topics", "partitions", "readers", "group")
@@ -268,6 +269,22 @@ def test_a_stream_shows_its_shards_over_time(page: Page) -> None:
     expect(card.get_by_role("row", name=re.compile("shardId-000000000002"))).to_contain_text(
         re.compile(r"50\s%\sto\s100\s%")
     )
+
+
+def test_tables_of_topics_show_their_rows_and_what_is_wrong(page: Page) -> None:
+    go(page, "/tables")
+    rows = page.get_by_role("region", name="Tables").locator("tbody tr")
+    expect(rows).to_have_count(3)
+    landing = rows.filter(has_text="iceberg:lake.web.searches")
+    expect(landing).to_contain_text("1,000")
+    expect(landing.locator(".badge")).to_have_text("landing")
+    expect(landing).to_contain_text(re.compile("all until .* ago"))
+    failing = rows.filter(has_text="delta:ads/impressions")
+    expect(failing.locator(".badge")).to_have_text("failing")
+    expect(failing.locator(".why")).to_contain_text(f"cannot be written: {SCRIPT}")
+    expect(rows.filter(has_text="lake.web.profiles").locator(".badge")).to_have_text("no process")
+    landing.get_by_role("link", name="searches").click()
+    expect(page.locator(".facts")).to_contain_text("lands in iceberg:lake.web.searches, 1,000 rows")
 
 
 def test_a_flow_shows_its_graph_its_batches_and_its_tables(page: Page, site: ConsoleSite) -> None:

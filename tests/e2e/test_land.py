@@ -20,7 +20,7 @@ from headrace.client.address import Address
 from headrace.gateway.registry.server import RegistryServer
 from headrace.gateway.registry.settings import RegistrySettings
 from headrace.landing.data_file import FileSet
-from headrace.landing.table_name import TableKind, TableName
+from headrace.model.table.table_name import TableKind, TableName
 from headrace.process.die_with_parent import die_with_parent
 from headrace.schema.parse import parse
 from headrace.schema.schema import SchemaText, SchemaType

@@ -1,9 +1,12 @@
 """Landing a topic in a table with Spark: batches that are repeated, and a crash in the middle."""
 
+import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.errors import StreamingQueryException
@@ -16,7 +19,8 @@ from headrace.landing.batch_lander import BatchLander
 from headrace.landing.lander import Lander, LandingOptions
 from headrace.landing.row.raw import RawDecoder
 from headrace.landing.source import Source
-from headrace.landing.table_name import TableName
+from headrace.model.table.table_name import TableName
+from headrace.testing.quick_settings import QUICK_SETTINGS
 from testkit.process.broker_process import BrokerProcess
 
 pytest.importorskip("deltalake")
@@ -45,8 +49,6 @@ class Site:
         return TableName.parse(text)
 
     def write(self, *values: str) -> None:
-        import pyarrow as pa
-
         places = pa.array([number % 2 for number in range(len(values))], pa.int32())
         with Writer({"bootstrap.servers": self.broker.address}, self.topic) as writer:
             writer.write(pa.table({"value": list(values), "partition": places}))
@@ -149,3 +151,55 @@ def test_records_show_columns_and_bad_ones_are_dead_letters(site: Site) -> None:
     pages = sorted((each["page"], each["ms"]) for each in site.rows(name))
     assert pages == [("cart", 7), ("home", 5)]
     assert [each["value"] for each in site.rows(name.dead_letters)] == [b"no json"]
+
+
+def test_changes_land_with_a_login(spark: SparkSession, topic: str, tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("lander=correct-horse\n")
+    users.chmod(0o600)
+    settings = {
+        **QUICK_SETTINGS,
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "headrace.sasl.plain.users.file": str(users),
+    }
+    login = {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.username": "lander",
+        "kafka.sasl.password": "correct-horse",
+    }
+    with BrokerProcess(tmp_path / "broker", settings) as broker:
+        found = re.search(r"listens on (\S+), (\S+)", broker.log)
+        assert found is not None
+        admin = AdminClient({"bootstrap.servers": found[1]})
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+        table = TableName.parse(f"delta:{tmp_path}/users-table")
+
+        def write(*events: dict[str, Any]) -> None:
+            with Writer({"bootstrap.servers": found[1]}, topic) as writer:
+                writer.write(pa.table({"value": [json.dumps(each) for each in events]}))
+
+        def land() -> None:
+            landing = TableLanding(
+                topic=topic,
+                brokers=found[2],
+                table=table,
+                values="json",
+                columns="id INT, name STRING",
+                keys=("id",),
+                envelope="debezium",
+                options=login,
+            )
+            checkpoint = str(tmp_path / "checkpoint")
+            landing.start(spark, checkpoint=checkpoint, trigger=NOW).awaitTermination()
+
+        write(*({"op": "c", "after": {"id": each, "name": "old"}} for each in range(4)))
+        land()
+        write({"op": "u", "after": {"id": 1, "name": "new"}}, {"op": "d", "before": {"id": 2}})
+        land()
+
+    from deltalake import DeltaTable
+
+    rows = DeltaTable(str(table.path)).to_pyarrow_table().to_pylist()
+    assert {each["id"]: each["name"] for each in rows} == {0: "old", 1: "new", 3: "old"}

@@ -10,7 +10,8 @@ from headrace.cluster.state import Change, ClusterState, Put, Remove, metric_nam
 from headrace.cluster.topic import PartitionRecord, TopicRecord, random_topic_id
 from headrace.model.error import ConfigError
 from headrace.model.ids import BrokerId, TopicId, topic_name_problem
-from headrace.model.topic_config import LogConfig
+from headrace.model.table.table_config import TableConfig
+from headrace.model.topic_config import TOPIC_CONFIG, LogConfig
 
 # Kafka's controller takes no more in one request: placing them must not hold up the others.
 MAX_PARTITIONS_PER_REQUEST = 10_000
@@ -144,6 +145,7 @@ def config_problem(configs: Mapping[str, str]) -> Rejection | None:
     """Return why a topic cannot be configured so, or None when it can."""
     try:
         LogConfig.parse(configs)
+        TableConfig.of(TOPIC_CONFIG.parse(configs))
     except ConfigError as error:
         return Rejection(ClusterError.INVALID_CONFIG, str(error))
     return None

@@ -29,6 +29,7 @@ from headrace.console.route import (
     session,
     storm,
     stream,
+    table,
     topic,
 )
 from headrace.flow.error import FlowError
@@ -86,6 +87,7 @@ def console_app(state: ConsoleState) -> Starlette:
                     *audit.ROUTES,
                     *stream.ROUTES,
                     *mirror.ROUTES,
+                    *table.ROUTES,
                     *schema.ROUTES,
                 ],
             ),

@@ -15,6 +15,7 @@ from headrace.console.status.mirror_poller import MirrorPoller
 from headrace.console.status.remote_run_poller import RemoteRunPoller
 from headrace.console.status.status_poller import StatusPoller
 from headrace.console.status.stream_poller import StreamPoller
+from headrace.console.status.table_poller import TablePoller
 from headrace.flow.monitoring.run_folder import RunFolder
 from headrace.flow.remote.remote_run import runs_elsewhere
 from headrace.flow.remote.running_flow import LocalFlow, RemoteFlow, RunningFlow
@@ -36,6 +37,7 @@ class ConsoleState:
         remote_run_poller: the flows of other machines, for it.
         stream_poller: the streams of the Kinesis gateway.
         mirror_poller: how far the flows between clusters are.
+        table_poller: the tables that topics land in.
         registry: the schema registry, for the Schemas page; None without one.
         schema_cache: finds the schemas of values in it.
         sessions: None while the console has no users file.
@@ -52,6 +54,7 @@ class ConsoleState:
     remote_run_poller: RemoteRunPoller
     stream_poller: StreamPoller
     mirror_poller: MirrorPoller
+    table_poller: TablePoller
     registry: RegistryClient | None
     schema_cache: SchemaCache | None
     sessions: Sessions | None
@@ -91,6 +94,9 @@ class ConsoleState:
                 settings.client, settings.interval_seconds, lambda: cluster_poller.snapshot
             ),
             mirror_poller=MirrorPoller(settings.mirrors, clock, settings.interval_seconds),
+            table_poller=TablePoller(
+                settings.client, clock, settings.interval_seconds, lambda: cluster_poller.snapshot
+            ),
             changes=ChangeLog(settings.client, clock, settings.changes_topic),
             registry=registry,
             schema_cache=schema_cache,
@@ -119,6 +125,7 @@ class ConsoleState:
         self.stream_poller.start()
         if self.mirror_poller.is_needed:
             self.mirror_poller.start()
+        self.table_poller.start()
         self.status_poller.start()
 
     def close(self) -> None:
@@ -127,6 +134,7 @@ class ConsoleState:
         self.remote_run_poller.stop()
         self.stream_poller.stop()
         self.mirror_poller.stop()
+        self.table_poller.stop()
         self.cluster_poller.stop()
         self.audit.close()
         self.cluster.close()

@@ -25,10 +25,10 @@ from headrace.landing.batch_lander import Batch, BatchLander, BatchOptions
 from headrace.landing.batch_task import BatchTask, TaskFiles
 from headrace.landing.column_ddl import declared_columns
 from headrace.landing.error import LandingError
-from headrace.landing.row.choice import row_decoder
+from headrace.landing.row.choice import check_keys, row_decoder
 from headrace.landing.source import Source
-from headrace.landing.table_name import TableKind, TableName
 from headrace.landing.time_partition import TimePartition
+from headrace.model.table.table_name import TableKind, TableName
 from headrace.serde.registry_client_settings import RegistryClientSettings
 from headrace.spark.source.offset_json import load_offsets
 from headrace.spark.worker_socket import AcknowledgingFunction
@@ -55,6 +55,8 @@ class TableLanding:
         catalog: properties of an Iceberg catalog, beside those of PyIceberg's configuration.
         values: how values become columns: raw, json or registry.
         columns: of json values, such as `page STRING, ms INT`; None lets the first batch show them.
+        keys: columns that name a row: later records replace it, or remove it.
+        envelope: debezium, if values are change events.
         partition_by: such as `hour(timestamp)`.
         registry: how to reach the schema registry.
         starting: earliest or latest, for a table that does not exist yet.
@@ -72,6 +74,8 @@ class TableLanding:
     catalog: Mapping[str, str] = field(default_factory=dict, repr=False)
     values: str = "raw"
     columns: str | None = None
+    keys: tuple[str, ...] = ()
+    envelope: str | None = None
     partition_by: str | None = None
     registry: RegistryClientSettings | None = None
     starting: str = "earliest"
@@ -127,6 +131,8 @@ class TableLanding:
                 topic=self.topic,
                 topic_id=topic.id,
                 values=self.values,
+                keys=self.keys,
+                envelope=self.envelope,
                 partition_by=self._partitioning(),
             ),
             BatchOptions(
@@ -164,10 +170,12 @@ class TableLanding:
 
     def _declared(self) -> pa.Schema | None:
         """Return the columns of a new table; None if records show them."""
+        check_keys(self.values, self.keys, self.envelope)
         if self.values == "registry":
             return None
         columns = None if self.columns is None else declared_columns(self.columns)
-        return row_decoder(self.values, columns=columns).columns
+        decoder = row_decoder(self.values, columns=columns, keys=self.keys, envelope=self.envelope)
+        return decoder.columns
 
     def _partitioning(self) -> str | None:
         return None if self.partition_by is None else str(TimePartition.parse(self.partition_by))

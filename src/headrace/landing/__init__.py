@@ -3,7 +3,7 @@
     from headrace.landing.lander import Lander, LandingOptions
     from headrace.landing.row.raw import RawDecoder
     from headrace.landing.source import Source
-    from headrace.landing.table_name import TableName
+    from headrace.model.table.table_name import TableName
 
     options = LandingOptions(table=TableName.parse("delta:lake/clicks"), follow=False)
     Lander(settings, Source(topic="clicks", topic_id=None), RawDecoder(), options).run()

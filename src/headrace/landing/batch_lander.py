@@ -13,7 +13,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from headrace.landing.batch_task import BatchTask, TaskFiles
+from headrace.landing.batch_task import BatchTask, TaskFiles, check_size
+from headrace.landing.change_set import ChangeSet
 from headrace.landing.data_file import FileTarget, remove_files
 from headrace.landing.error import LandingError, RecordsLost
 from headrace.landing.local_file import check_local_files
@@ -22,7 +23,7 @@ from headrace.landing.row.value_rows import PLACE
 from headrace.landing.source import Source
 from headrace.landing.table import Table
 from headrace.landing.table_factory import create_table, open_table
-from headrace.landing.table_name import TableName
+from headrace.model.table.table_name import TableName
 from headrace.serde.registry_client_settings import RegistryClientSettings
 
 _MOST_ROUNDS: Final = 20
@@ -170,6 +171,8 @@ class BatchLander:
             dead_starts={}
             if commits is None or dead is None
             else dict(commits.dead_offsets({*commits.base, *partitions})),
+            keys=self._source.keys,
+            envelope=self._source.envelope,
         )
 
     def _change(self, commits: OffsetCommit, done: Sequence[TaskFiles]) -> None:
@@ -198,8 +201,24 @@ class BatchLander:
         if dead:
             check_local_files(commits.open_dead_letters().location, dead)
             commits.append_dead(dead, wanted)
+        if self._source.keys:
+            return self._merge(commits, done, wanted)
         commits.append(files, wanted)
         return sum(each.rows for each in files)
+
+    def _merge(
+        self, commits: OffsetCommit, done: Sequence[TaskFiles], wanted: Mapping[int, int]
+    ) -> int:
+        """Commit changes, the last one of each key. Several tasks may have read one partition."""
+        assert self._table is not None
+        changes = [change for each in done for change in each.changes]
+        check_size(sum(each.rows.nbytes for each in changes))
+        collected = ChangeSet(self._source.keys)
+        for each in sorted(changes, key=lambda change: (change.partition, change.offset)):
+            collected.add(each.rows, each.deleted)
+        count = collected.rows
+        commits.merge(collected.take(self._table.columns), wanted)
+        return count
 
     def _without_columns(self, done: Sequence[TaskFiles]) -> int:
         """Land nothing, because no record shows the columns of the table: there must be none."""

@@ -6,6 +6,7 @@ Crash: files of a task that died are in no commit, and `headrace table expire` r
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,12 +14,32 @@ import pyarrow.compute as pc
 from headrace.client.read.chunk import Chunk
 from headrace.landing.data_file import DataFile, FileSet, FileTarget
 from headrace.landing.dead_letter import dead_letters, not_written_yet
+from headrace.landing.error import LandingError
 from headrace.landing.row.choice import row_decoder
 from headrace.landing.row.decoded import RowDecoder
+from headrace.landing.row.value_rows import PLACE
 from headrace.model.ids import TopicPartition
 from headrace.records.column import HEADERS
 from headrace.serde.registry_client import RegistryClient
 from headrace.serde.registry_client_settings import RegistryClientSettings
+
+# The driver merges the changes of a batch in memory, as `headrace land` does those of a commit.
+_MOST_CHANGED: Final = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChange:
+    """Changes of one partition, in the order of the log.
+
+    Attributes:
+        offset: that of the first one.
+        deleted: per row whether it removes the row of its key; None: none does.
+    """
+
+    partition: int
+    offset: int
+    rows: pa.RecordBatch
+    deleted: pa.BooleanArray | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +48,7 @@ class TaskFiles:
 
     Attributes:
         records: how many records the task has read.
+        changes: of an upsert, instead of files.
         new_columns: those that the table lacks.
         needs_dead_letters: whether there are dead letters and no table for them.
     """
@@ -36,6 +58,7 @@ class TaskFiles:
     dead_files: tuple[DataFile, ...] = ()
     new_columns: tuple[pa.Field, ...] = ()
     needs_dead_letters: bool = False
+    changes: tuple[TaskChange, ...] = ()
 
     @property
     def is_final(self) -> bool:
@@ -53,6 +76,8 @@ class BatchTask:
         target, dead_target: where files go; None if there is no such table yet.
         starts: the first offset that the table lacks, per partition; records before are left out.
         dead_starts: the same of the dead letters.
+        keys: the columns that name a row: the task then returns changes instead of writing files.
+        envelope: debezium, if values are change events.
     """
 
     topic: str
@@ -63,6 +88,8 @@ class BatchTask:
     dead_target: FileTarget | None = None
     starts: Mapping[int, int] = field(default_factory=dict)
     dead_starts: Mapping[int, int] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    envelope: str | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskFiles:
         """Write files of records with the columns partition, offset, timestamp, key, value and
@@ -70,13 +97,21 @@ class BatchTask:
 
         Raises:
             OSError: a file cannot be written.
+            LandingError: there are more changes than fit into memory.
             RegistryError: the registry does not answer.
         """
         with ExitStack() as stack:
             registry = None
             if self.registry is not None:
                 registry = stack.enter_context(RegistryClient(self.registry))
-            decoder = row_decoder(self.values, registry=registry)
+            decoder = row_decoder(
+                self.values,
+                # Change events are read by the columns of the rows in them.
+                columns=self._value_columns() if self.envelope and self.values == "json" else None,
+                keys=self.keys,
+                envelope=self.envelope,
+                registry=registry,
+            )
             if self.columns is not None:
                 decoder.use(self.columns)
             return self._written(batches, decoder)
@@ -85,6 +120,8 @@ class BatchTask:
         files = None if self.target is None else FileSet(self.target)
         dead_files = None if self.dead_target is None else FileSet(self.dead_target)
         records, needs_dead = 0, False
+        changes: list[TaskChange] = []
+        size = 0
         try:
             for chunk in self._chunks(batches):
                 records += chunk.columns.num_rows
@@ -95,7 +132,13 @@ class BatchTask:
                     needs_dead |= dead.num_rows > 0 and dead_files is None
                 if needs_dead or self._new_columns(decoder):
                     continue  # the batch is run again, and others may lack more columns
-                if files is not None and decoded.rows.num_rows:
+                if self.keys and decoded.rows.num_rows:
+                    size += decoded.rows.nbytes
+                    check_size(size)
+                    at = decoded.rows.column("_offset")[0].as_py()
+                    place = chunk.partition.partition
+                    changes.append(TaskChange(place, at, decoded.rows, decoded.deleted))
+                elif files is not None and decoded.rows.num_rows:
                     files.write(decoded.rows)
                 if dead_files is not None and dead is not None and dead.num_rows:
                     dead_files.write(dead)
@@ -104,10 +147,17 @@ class BatchTask:
                 _discard(files, dead_files)
                 return TaskFiles(records, new_columns=new, needs_dead_letters=needs_dead)
             dead_done = () if dead_files is None else tuple(dead_files.finish())
-            return TaskFiles(records, tuple(files.finish()), dead_done)
+            done = tuple(files.finish())
+            return TaskFiles(records, done, dead_done, changes=tuple(changes))
         except BaseException:
             _discard(files, dead_files)
             raise
+
+    def _value_columns(self) -> pa.Schema | None:
+        """Return the table's columns without those of the record's place."""
+        if self.columns is None:
+            return None
+        return pa.schema([each for each in self.columns if each.name not in PLACE.names])
 
     def _new_columns(self, decoder: RowDecoder) -> tuple[pa.Field, ...]:
         known = () if self.columns is None else self.columns.names
@@ -127,6 +177,19 @@ class BatchTask:
                     yield Chunk(
                         TopicPartition(self.topic, partition), _record_columns(rows), last + 1
                     )
+
+
+def check_size(size: int) -> None:
+    """Check that changes fit into memory.
+
+    Raises:
+        LandingError: they do not.
+    """
+    if size > _MOST_CHANGED:
+        raise LandingError(
+            f"a batch has more than {_MOST_CHANGED >> 20} MiB of changes, which are merged in "
+            "memory: bound it with -X maxOffsetsPerTrigger=100000"
+        )
 
 
 def _discard(*sets: FileSet | None) -> None:

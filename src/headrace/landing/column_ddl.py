@@ -1,13 +1,13 @@
-"""Columns as people declare them: `page STRING, ms INT`, the types of Spark's DDL."""
+"""Declared columns as Arrow's: `page STRING, ms INT`, or a file that declares them."""
 
 import json
-import re
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
 from headrace.model.error import ConfigError
+from headrace.model.table.column import Column, ColumnType, parse_columns
 
 _TYPES: Final = {
     "STRING": pa.string(),
@@ -22,8 +22,6 @@ _TYPES: Final = {
     "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us", tz="UTC"),
 }
-_TOKEN: Final = re.compile(r"\s*([A-Za-z_][\w]*|`(?:[^`]|``)+`|\d+|[<>(),:])")
-_MOST_DEPTH: Final = 20
 
 
 def declared_columns(text: str) -> pa.Schema:
@@ -39,7 +37,7 @@ def declared_columns(text: str) -> pa.Schema:
     """
     if text.endswith((".json", ".ddl")):
         text = _of_file(Path(text))
-    return pa.schema(_Parser(text).columns())
+    return columns_of(text)
 
 
 def _of_file(path: Path) -> str:
@@ -58,96 +56,24 @@ def _of_file(path: Path) -> str:
     return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in found.items())
 
 
-class _Parser:
-    """Reads a declaration from left to right."""
+def columns_of(text: str) -> pa.Schema:
+    """Return the columns of a declaration. It may come from another user: no file is read.
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens: list[str] = []
-        at = 0
-        while text[at:].strip():
-            found = _TOKEN.match(text, at)
-            if found is None:
-                raise self._wrong(f"{text[at:].strip()[:20]!r}")
-            self._tokens.append(found[1])
-            at = found.end()
-        self._at = 0
+    Raises:
+        ConfigError: it declares no columns.
+    """
+    return pa.schema([_field(each) for each in parse_columns(text)])
 
-    def columns(self) -> list[pa.Field]:
-        found = [self._field(0)]
-        while self._accept(","):
-            found.append(self._field(0))
-        if self._at < len(self._tokens):
-            raise self._wrong(repr(self._tokens[self._at]))
-        names = [each.name for each in found]
-        if len(set(names)) < len(names):
-            raise ConfigError(f"the columns {self._text!r} have a name twice")
-        return found
 
-    def _field(self, depth: int) -> pa.Field:
-        name = self._next()
-        if name.startswith("`"):
-            name = name[1:-1].replace("``", "`")
-        elif not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise self._wrong(repr(name))
-        self._accept(":")
-        return pa.field(name, self._type(depth))
+def _field(column: Column) -> pa.Field:
+    return pa.field(column.name, _type(column.type))
 
-    def _type(self, depth: int) -> pa.DataType:
-        if depth > _MOST_DEPTH:
-            raise ConfigError(f"the columns nest more than {_MOST_DEPTH} levels")
-        name = self._next().upper()
-        if name == "ARRAY":
-            self._require("<")
-            inner = self._type(depth + 1)
-            self._require(">")
-            return pa.list_(inner)
-        if name == "STRUCT":
-            self._require("<")
-            fields = [self._field(depth + 1)]
-            while self._accept(","):
-                fields.append(self._field(depth + 1))
-            self._require(">")
-            return pa.struct(fields)
-        if name == "DECIMAL":
-            return self._decimal()
-        if name not in _TYPES:
-            raise ConfigError(
-                f"there is no type {name} in {self._text!r}: there are {', '.join(_TYPES)}, "
-                "DECIMAL(p, s), ARRAY<T> and STRUCT<name: T>"
-            )
-        return _TYPES[name]
 
-    def _decimal(self) -> pa.DataType:
-        if not self._accept("("):
-            return pa.decimal128(10, 0)
-        precision, scale = self._next(), "0"
-        if self._accept(","):
-            scale = self._next()
-        self._require(")")
-        try:
-            return pa.decimal128(int(precision), int(scale))
-        except ValueError as error:
-            raise ConfigError(f"DECIMAL({precision}, {scale}) is no type: {error}") from error
-
-    def _next(self) -> str:
-        if self._at >= len(self._tokens):
-            raise self._wrong("its end")
-        self._at += 1
-        return self._tokens[self._at - 1]
-
-    def _accept(self, token: str) -> bool:
-        found = self._at < len(self._tokens) and self._tokens[self._at] == token
-        self._at += found
-        return found
-
-    def _require(self, token: str) -> None:
-        found = self._next()
-        if found != token:
-            raise self._wrong(repr(found))
-
-    def _wrong(self, what: str) -> ConfigError:
-        return ConfigError(
-            f"the columns {self._text!r} cannot be read at {what}: write them as "
-            "'page STRING, ms INT'"
-        )
+def _type(kind: ColumnType) -> pa.DataType:
+    if kind.item is not None:
+        return pa.list_(_type(kind.item))
+    if kind.name == "STRUCT":
+        return pa.struct([_field(each) for each in kind.fields])
+    if kind.name == "DECIMAL":
+        return pa.decimal128(kind.precision, kind.scale)
+    return _TYPES[kind.name]

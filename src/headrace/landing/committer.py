@@ -53,6 +53,7 @@ class Committer:
     def begin(self, offsets: Offsets) -> None:
         """Say where the table continues, as it was read at the start."""
         self._commits.begin(offsets)
+        self.landed.offsets = self._commits.base
 
     def add(
         self,

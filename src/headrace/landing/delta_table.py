@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import Schema as DeltaSchema
@@ -26,8 +27,8 @@ from headrace.landing.delta_file import DeltaFiles
 from headrace.landing.error import LandingError, TableConflict, TableUnavailable
 from headrace.landing.source import PROPERTY, Source
 from headrace.landing.table import Changes, TableStatus
-from headrace.landing.table_name import TableName
 from headrace.landing.time_partition import TimePartition
+from headrace.model.table.table_name import TableName
 
 _APPLICATION: Final = "headrace-land-"
 _OFFSETS: Final = "headrace.offsets"
@@ -98,6 +99,11 @@ class DeltaLanding:
                 for each in partitions
             }
         return {each: offset for each, offset in found.items() if offset is not None}
+
+    def rows(self) -> int:
+        with _reaching(self.name):
+            added = pa.table(self._table.get_add_actions(flatten=True))
+        return int(pc.sum(added.column("num_records")).as_py() or 0)
 
     def files(self) -> DeltaFiles:
         return DeltaFiles(self.name.path.absolute(), self._columns, self.partitioning)

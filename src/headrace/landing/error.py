@@ -1,6 +1,20 @@
 """What can go wrong between a topic and a table."""
 
+import re
+from typing import Final
+
 from headrace.model.error import HeadraceError
+
+_USER: Final = re.compile(r"://[^/\s]*@")
+
+
+def without_login(sentence: str) -> str:
+    """Return another library's sentence, with URLs that have no user and password.
+
+    >>> without_login("no answer of postgresql://ada:secret@db/lake")
+    'no answer of postgresql://db/lake'
+    """
+    return _USER.sub("://", sentence)
 
 
 class LandingError(HeadraceError):

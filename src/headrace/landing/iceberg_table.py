@@ -9,7 +9,6 @@ at the offsets first.
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -42,15 +41,20 @@ from pyiceberg.typedef import Record
 from sqlalchemy.exc import SQLAlchemyError
 
 from headrace.landing.data_file import DataFile
-from headrace.landing.error import LandingError, TableConflict, TableUnavailable
+from headrace.landing.error import (
+    LandingError,
+    TableConflict,
+    TableUnavailable,
+    without_login,
+)
 from headrace.landing.iceberg_file import IcebergFiles
 from headrace.landing.iceberg_maintenance import IcebergMaintenance
 from headrace.landing.iceberg_merge import replaced_files
 from headrace.landing.source import PROPERTY, Source
 from headrace.landing.table import Changes, TableStatus
-from headrace.landing.table_name import TableName
 from headrace.landing.time_partition import TimePartition
 from headrace.model.error import ConfigError
+from headrace.model.table.table_name import TableName
 
 OFFSETS: Final = "headrace.offsets"
 _TRANSFORMS: Final = {"hour": HourTransform, "day": DayTransform}
@@ -61,7 +65,6 @@ _PROPERTIES: Final = {
     "write.metadata.previous-versions-max": "20",
     "format-version": "2",
 }
-_USER: Final = re.compile(r"://[^/\s]*@")
 _STORAGE: Final = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
 _FILE_CHOICE: Final = ("py-io-impl", "DEFAULT_SCHEME", "DEFAULT_NETLOC")
 
@@ -104,7 +107,7 @@ class IcebergLanding:
         }
         with _reaching(name):
             found = _catalog(name, catalog)
-            found.create_namespace_if_not_exists(name.identifier.rpartition(".")[0])
+            _create_namespace(found, name.identifier.rpartition(".")[0])
             try:
                 with (
                     found.create_table_transaction(
@@ -138,6 +141,12 @@ class IcebergLanding:
     def offsets(self, partitions: Iterable[int]) -> dict[int, int]:
         found = self._all_offsets()
         return {each: found[each] for each in partitions if each in found}
+
+    def rows(self) -> int:
+        head = self._table.current_snapshot()
+        if head is None or head.summary is None:
+            return 0
+        return int(head.summary["total-records"] or 0)
 
     def files(self) -> IcebergFiles:
         # For other processes: they reach the storage, and nothing of the catalog goes to them.
@@ -280,6 +289,16 @@ def _catalog(name: TableName, properties: Mapping[str, str]) -> Catalog:
         ) from None
 
 
+def _create_namespace(catalog: Catalog, namespace: str) -> None:
+    """Create a namespace, if there is none. Two landings may do so at the same time, and a catalog
+    in a database then refuses one of them."""
+    try:
+        catalog.create_namespace_if_not_exists(namespace)
+    except SQLAlchemyError:
+        if not catalog.namespace_exists(namespace):
+            raise
+
+
 def _file_schema(table: Iceberg) -> pa.Schema:
     found = schema_to_pyarrow(table.schema(), include_field_ids=True)
     return pa.schema([_small(each) for each in found])
@@ -304,11 +323,6 @@ def _small_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _said(error: Exception) -> str:
-    """Return an error's sentence, with URLs that have no user and password."""
-    return _USER.sub("://", str(error))
-
-
 @contextmanager
 def _reaching(name: TableName) -> Iterator[None]:
     """Translate the errors of PyIceberg and of what it calls.
@@ -318,10 +332,14 @@ def _reaching(name: TableName) -> Iterator[None]:
     try:
         yield
     except (CommitFailedException, ValidationException) as error:
-        raise TableConflict(f"{name} was changed by another commit: {_said(error)}") from None
+        raise TableConflict(
+            f"{name} was changed by another commit: {without_login(str(error))}"
+        ) from None
     except (RESTError, OSError, SQLAlchemyError) as error:
-        raise TableUnavailable(f"{name} cannot be read or written: {_said(error)}") from None
+        raise TableUnavailable(
+            f"{name} cannot be read or written: {without_login(str(error))}"
+        ) from None
     except (ConfigError, LandingError):
         raise
     except (TypeError, ValueError) as error:
-        raise LandingError(f"{name} cannot take this: {_said(error)}") from None
+        raise LandingError(f"{name} cannot take this: {without_login(str(error))}") from None

@@ -17,7 +17,7 @@ from headrace.client.error import BrokerError, ClientError, PositionOutOfRange
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.chunk import Chunk
 from headrace.client.read.read_range import LogEdge, ReadRange
-from headrace.client.read.reader import Reader
+from headrace.client.read.reader import BYTES_IN_FLIGHT, Reader
 from headrace.client.settings import ClientSettings
 from headrace.landing.committer import Committer, Landed
 from headrace.landing.dead_letter import dead_letters
@@ -26,8 +26,8 @@ from headrace.landing.row.decoded import DecodedRows, RowDecoder
 from headrace.landing.source import Source
 from headrace.landing.table import Table
 from headrace.landing.table_factory import create_table, open_table
-from headrace.landing.table_name import TableName
 from headrace.model.ids import TopicPartition
+from headrace.model.table.table_name import TableName
 from headrace.wire.error_code import ErrorCode
 
 _Positions = dict[TopicPartition, int | LogEdge]
@@ -62,6 +62,7 @@ class LandingOptions:
         most_rows, most_bytes: of a commit, roughly; then it does not wait.
         retry_seconds: how long a table or catalog that does not answer is tried.
         skip_lost: go on behind records that the topic no longer has.
+        bytes_in_flight: how many fetched bytes may wait to be decoded.
     """
 
     table: TableName
@@ -73,6 +74,7 @@ class LandingOptions:
     most_bytes: int = 512 * 1024 * 1024
     retry_seconds: float = 60.0
     skip_lost: bool = False
+    bytes_in_flight: int = BYTES_IN_FLIGHT
 
 
 @dataclass(slots=True)
@@ -140,6 +142,10 @@ class Lander:
                 raise
         return Landed() if self._committer is None else self._committer.landed
 
+    def rows(self) -> int | None:
+        """Return how many rows the table has, after `run`; None if there is no table."""
+        return None if self._table is None else self._table.rows()
+
     def _open(self, pool: ConnectionPool) -> _Positions:
         """Open the table, and return where to read."""
         partitions = self._partitions(pool)
@@ -187,6 +193,7 @@ class Lander:
             read_committed=True,
             follow=self._options.follow,
             columns=_COLUMNS,
+            max_bytes_in_flight=self._options.bytes_in_flight,
             topic_ids={} if topic_id is None else {self._source.topic: topic_id},
         ) as reader:
             if self._table is None and self._decoder.columns is not None:
@@ -248,7 +255,7 @@ class Lander:
         what = (
             "land them with --as raw, or from new ones on with --start latest"
             if self._source.values == "registry"
-            else "declare them with --schema"
+            else "declare them with --schema, or in the topic's headrace.table.schema"
         )
         return LandingError(
             f"no record of {last.partition} up to offset {last.next_offset} shows the columns of "

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from headrace.landing.data_file import DataFile, FileTarget
 from headrace.landing.source import Source
-from headrace.landing.table_name import TableName
 from headrace.landing.time_partition import TimePartition
+from headrace.model.table.table_name import TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,9 @@ class Table(Protocol):
 
     def offsets(self, partitions: Iterable[int]) -> dict[int, int]:
         """Return the offset per partition that the table continues at; all before it are in."""
+
+    def rows(self) -> int:
+        """Return how many rows the last state has, as its commits counted them."""
 
     def files(self) -> FileTarget:
         """Return where files go now. It pickles, so that other processes can write them."""

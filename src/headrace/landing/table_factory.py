@@ -7,9 +7,9 @@ import pyarrow as pa
 from headrace.landing.error import LandingError
 from headrace.landing.source import Source
 from headrace.landing.table import Table
-from headrace.landing.table_name import TableKind, TableName
 from headrace.landing.time_partition import TimePartition
 from headrace.model.error import ConfigError
+from headrace.model.table.table_name import TableKind, TableName
 
 
 def open_table(name: TableName, catalog: Mapping[str, str]) -> Table | None:

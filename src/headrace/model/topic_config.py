@@ -8,6 +8,7 @@ from uuid import UUID
 
 from headrace.model.config import ConfigKey, ConfigTable, ConfigType, ConfigValue
 from headrace.model.error import ConfigError
+from headrace.model.table.table_config import TABLE_CONFIG_KEYS, TABLE_KEYS
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _LONG_MAX = 2**63 - 1
@@ -187,6 +188,7 @@ TOPIC_CONFIG = ConfigTable.of(
             "topic, and is not copied.",
             broker_default=None,
         ),
+        *TABLE_CONFIG_KEYS,
         _key(
             "index.interval.bytes",
             ConfigType.INT,
@@ -371,8 +373,8 @@ TOPIC_CONFIG = ConfigTable.of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Those of `TOPIC_CONFIG` that have an effect, as attributes. A dot becomes an underscore:
-    `retention.ms`, `retention_ms`.
+    """Those of `TOPIC_CONFIG` that have an effect on the log, as attributes. A dot becomes an
+    underscore: `retention.ms`, `retention_ms`.
 
     Attributes:
         compacted, deleted, log_append_time: what every append asks, worked out once.
@@ -461,7 +463,7 @@ class LogConfig:
         fields: dict[str, Any] = {
             name.replace(".", "_"): value
             for name, value in values.items()
-            if TOPIC_CONFIG[name].without_effect is None
+            if TOPIC_CONFIG[name].without_effect is None and not name.startswith(TABLE_KEYS)
         }
         config = cls(**fields)
         if config.min_compaction_lag_ms > config.max_compaction_lag_ms:

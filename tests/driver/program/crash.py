@@ -11,7 +11,7 @@ from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
-from headrace.landing.table_name import TableName
+from headrace.model.table.table_name import TableName
 from testkit.peer.spark_driver import answer, driver_task
 from testkit.peer.spark_session import quiet_config
 

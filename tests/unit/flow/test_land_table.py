@@ -9,8 +9,8 @@ import pytest
 from headrace.flow.error import FlowError
 from headrace.flow.land_table import TableLanding, _check_shared, _claim, _EachBatch
 from headrace.flow.storage.file_store import LocalFileStore
-from headrace.landing.table_name import TableName
 from headrace.model.error import HeadraceError
+from headrace.model.table.table_name import TableName
 
 
 def landing(table: str = "delta:lake/clicks", **options: Any) -> TableLanding:

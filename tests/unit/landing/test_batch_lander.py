@@ -1,5 +1,6 @@
 """Batches whose tasks write files elsewhere: repeated, with gaps, columns and bad records."""
 
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from headrace.landing.error import AnotherLanding, LandingError, RecordsLost
 from headrace.landing.row.choice import row_decoder
 from headrace.landing.source import Source
 from headrace.landing.table_factory import existing_table
-from headrace.landing.table_name import TableName
+from headrace.model.table.table_name import TableName
 from headrace.records.column import HEADERS
 
 pytest.importorskip("deltalake")
@@ -42,14 +43,23 @@ class Ground:
         columns: str | None = None,
         check: Callable[[], None] = lambda: None,
         by: str | None = None,
+        keys: tuple[str, ...] = (),
+        envelope: str | None = None,
     ) -> BatchLander:
         declared = None if columns is None else declared_columns(columns)
         return BatchLander(
-            Source(topic="clicks", topic_id="1", values=values, partition_by=by),
+            Source(
+                topic="clicks",
+                topic_id="1",
+                values=values,
+                keys=keys,
+                envelope=envelope,
+                partition_by=by,
+            ),
             BatchOptions(
                 table=self.name,
                 catalog=self.catalog,
-                columns=row_decoder(values, columns=declared).columns,
+                columns=row_decoder(values, columns=declared, keys=keys, envelope=envelope).columns,
                 retry_seconds=0.0,
             ),
             check,
@@ -140,6 +150,50 @@ def test_what_another_process_lands_meanwhile_is_not_doubled(ground: Ground) -> 
     with pytest.raises(AnotherLanding):
         ground.lander().land(FIRST, run)
     assert values(ground) == [b"a", b"b", b"c"]
+
+
+def event(op: str, before: int | None, after: tuple[int, str] | None) -> bytes:
+    """Return a change event of a row with an id and a name."""
+    row = None if after is None else {"id": after[0], "name": after[1]}
+    old = None if before is None else {"id": before, "name": ""}
+    return json.dumps({"op": op, "before": old, "after": row}).encode()
+
+
+def changing(ground: Ground) -> BatchLander:
+    return ground.lander("json", "id INT, name STRING", keys=("id",), envelope="debezium")
+
+
+def test_changes_are_merged_in_the_order_of_the_log_whichever_task_read_them(
+    ground: Ground,
+) -> None:
+    first = Batch(None, {0: 3, 1: 1})
+    # Two tasks read partition 0, and the later part comes first.
+    parts: tuple[Records, ...] = (
+        [(0, 2, event("u", 1, (1, "new")))],
+        [(1, 0, event("c", None, (9, "nine")))],
+        [(0, 0, event("c", None, (1, "one"))), (0, 1, event("c", None, (2, "two")))],
+    )
+    assert changing(ground).land(first, tasks(*parts)) == 4
+    assert changing(ground).land(first, tasks(*parts)) == 0
+    second = Batch({0: 3, 1: 1}, {0: 6, 1: 1}, follows_landed=True)
+    changes: Records = [(0, 3, event("d", 2, None)), (0, 4, b"no event"), (0, 5, b"{}")]
+    changing(ground).land(second, tasks(changes, []))
+
+    rows = {each["id"]: each["name"] for each in ground.rows()}
+    assert rows == {1: "new", 9: "nine"}
+    assert ground.offsets() == {0: 6, 1: 1}
+    assert {each["offset"] for each in ground.rows(ground.name.dead_letters)} == {4, 5}
+
+
+def test_changes_that_do_not_fit_into_memory_are_refused(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.landing.batch_task._MOST_CHANGED", 100)
+    parts: Records = [(0, each, event("c", None, (each, "x" * 50))) for each in range(9)]
+
+    with pytest.raises(LandingError, match="maxOffsetsPerTrigger"):
+        changing(ground).land(Batch(None, {0: 9, 1: 0}), tasks(parts))
+    assert ground.rows() == []
 
 
 def test_a_crash_before_the_commit_leaves_nothing(ground: Ground) -> None:

@@ -12,7 +12,7 @@ from headrace.landing.error import LandingError, TableConflict, TableUnavailable
 from headrace.landing.source import Source
 from headrace.landing.table import Table
 from headrace.landing.table_factory import create_table, existing_table
-from headrace.landing.table_name import TableName
+from headrace.model.table.table_name import TableName
 
 pytest.importorskip("deltalake")
 

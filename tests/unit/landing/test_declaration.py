@@ -8,9 +8,9 @@ import pytest
 from headrace.landing.column_ddl import declared_columns
 from headrace.landing.error import LandingError
 from headrace.landing.source import Source
-from headrace.landing.table_name import TableKind, TableName
 from headrace.landing.time_partition import TimePartition
 from headrace.model.error import ConfigError, InvalidArgument
+from headrace.model.table.table_name import TableKind, TableName
 
 HOUR = 3_600_000_000
 

@@ -13,7 +13,7 @@ from headrace.landing.error import TableUnavailable
 from headrace.landing.iceberg_table import _reaching
 from headrace.landing.source import Source
 from headrace.landing.table_factory import create_table
-from headrace.landing.table_name import TableName
+from headrace.model.table.table_name import TableName
 
 pytest.importorskip("pyiceberg")
 

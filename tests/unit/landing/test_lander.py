@@ -16,8 +16,8 @@ from headrace.landing.row.choice import row_decoder
 from headrace.landing.row.raw import RawDecoder
 from headrace.landing.source import Source
 from headrace.landing.table_factory import create_table, existing_table, open_table
-from headrace.landing.table_name import TableName
 from headrace.model.ids import TopicPartition
+from headrace.model.table.table_name import TableName
 from headrace.records.column import HEADERS, TIMESTAMP
 
 COLUMNS = pa.schema([pa.field("id", pa.int64())])

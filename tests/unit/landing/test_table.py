@@ -15,8 +15,8 @@ from headrace.landing.error import AnotherLanding, LandingError, TableConflict, 
 from headrace.landing.source import Source
 from headrace.landing.table import Table
 from headrace.landing.table_factory import create_table, existing_table, open_table
-from headrace.landing.table_name import TableKind, TableName
 from headrace.model.error import ConfigError
+from headrace.model.table.table_name import TableKind, TableName
 
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
@@ -322,3 +322,36 @@ def test_offsets_that_delta_cannot_read_are_a_table_that_is_unavailable(tmp_path
     table._table = Broken()
     with pytest.raises(TableUnavailable, match="the log cannot be read"):
         table.offsets([0])
+
+
+def test_a_namespace_that_another_landing_makes_meanwhile_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+    from sqlalchemy.exc import IntegrityError
+
+    def race(catalog: Any, namespace: str) -> None:
+        catalog.create_namespace(namespace)
+        raise IntegrityError("INSERT", {}, Exception("UNIQUE constraint failed"))
+
+    monkeypatch.setattr(SqlCatalog, "create_namespace_if_not_exists", race)
+    catalog = {"uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}/files"}
+    name = TableName.parse("iceberg:lake.shop.clicks")
+
+    assert create_table(name, catalog, ROWS, SOURCE, {0: 0}).offsets([0]) == {0: 0}
+
+
+def test_rows_are_counted_as_commits_say(lake: Lake) -> None:
+    table = made(lake, UPSERT)
+    assert table.rows() == 0
+    committer = landing(table, {0: 0, 1: 5})
+    for number in range(3):
+        committer.add(batch((1, "a"), (number + 2, "b")), None, None)
+        committer.commit({0: number + 1})
+    assert table.rows() == 4
+    assert again(lake).rows() == 4
+    committer.add(batch((1, "a"), (2, "b")), pa.array([True, False]), None)
+    committer.commit({0: 4})
+    table.compact(target_bytes=1_000_000)
+
+    assert again(lake).rows() == len(content(table)) == 3

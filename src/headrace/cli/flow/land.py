@@ -64,6 +64,16 @@ def land(
         str | None,
         typer.Option("--partition-by", metavar="hour(COLUMN)", help="Of a table; or day(COLUMN)."),
     ] = None,
+    upsert: Annotated[
+        str | None,
+        typer.Option(
+            "--upsert", metavar="KEY,...", help="Of a table: replace rows of the same keys."
+        ),
+    ] = None,
+    envelope: Annotated[
+        str | None,
+        typer.Option("--envelope", help="Of a table: debezium, if values are change events."),
+    ] = None,
     registry: Annotated[
         str | None,
         typer.Option("--registry", metavar="URL,...", help="Of a table with --as registry."),
@@ -117,13 +127,15 @@ def land(
     from headrace.cli.flow.execution import Execution, activation_of
     from headrace.cli.flow.flow_run import RunOptions, is_first_run, started
     from headrace.flow.land_table import TableLanding
-    from headrace.landing.table_name import TableName
+    from headrace.model.table.table_name import TableName
     from headrace.spark.source.offset_finder import check_there
 
     if (to is None) == (table is None):
         raise InvalidArgument("name either a folder with --to DIR or a table with --table TABLE")
-    if to is not None and (catalog or partition_by is not None or registry is not None):
-        raise InvalidArgument("--catalog, --partition-by and --registry belong to --table")
+    if to is not None and (catalog or any((partition_by, upsert, envelope, registry))):
+        raise InvalidArgument(
+            "--catalog, --partition-by, --upsert, --envelope and --registry belong to --table"
+        )
     if table is not None and (tidy or time_field != _TIME):
         raise InvalidArgument(
             "--tidy and --time belong to --to: tables have headrace table expire and --partition-by"
@@ -157,6 +169,8 @@ def land(
             catalog=parse_pairs(catalog, "--catalog"),
             values=form,
             columns=columns,
+            keys=tuple(each.strip() for each in (upsert or "").split(",") if each.strip()),
+            envelope=envelope,
             partition_by=partition_by,
             registry=registered,
             starting=start,

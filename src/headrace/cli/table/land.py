@@ -2,7 +2,9 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +20,29 @@ from headrace.model.error import InvalidArgument
 
 if TYPE_CHECKING:
     from headrace.landing.committer import Landed
+
+# What a topic's configuration says, by the names of parameters.
+_TOPICS_OWN = (
+    "topic",
+    "table",
+    "form",
+    "schema",
+    "upsert",
+    "envelope",
+    "partition_by",
+    "start",
+    "every",
+    "most_rows",
+    "most_bytes",
+    "retry",
+)
+_TOPIC = "TOPIC"
+_OPTIONS = {
+    "form": "--as",
+    "partition_by": "--partition-by",
+    "most_rows": "--rows",
+    "most_bytes": "--bytes",
+}
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -40,16 +65,18 @@ Examples:
   headrace land users --table delta:lake/users --as json --schema 'id INT, name STRING' --upsert id
     --envelope debezium
 
+  headrace land --configured --folder lake       every topic whose headrace.table.name names a table
+
 The table stores the offsets in the commit of the rows: a run goes on where the table is, and no
 record is lost or doubled, however the last run ended. A second process that lands the same topic in
 the same table ends with an error. Records of aborted transactions are left out. A record that is no
 row goes to the table TABLE_dead_letters, with its bytes and the reason.
+
+With --configured, topics say themselves where and how they land (headrace topic alter-config TOPIC
+-c headrace.table.name=delta:clicks): they are found while it runs. --catalog is written as
+--catalog NAME:KEY=VALUE then.
 """
 
-TableOption = Annotated[
-    str,
-    typer.Option("--table", metavar="TABLE", help="iceberg:CATALOG.DB.TABLE or delta:PATH."),
-]
 CatalogOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -62,8 +89,29 @@ CatalogOption = Annotated[
 
 @command.command(epilog=epilog(_EXAMPLES))
 def land(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to land.")],
-    table: TableOption,
+    context: typer.Context,
+    topic: Annotated[
+        str | None, typer.Argument(metavar="[TOPIC]", help="What to land.", show_default=False)
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option("--table", metavar="TABLE", help="iceberg:CATALOG.DB.TABLE or delta:PATH."),
+    ] = None,
+    configured: Annotated[
+        bool,
+        typer.Option("--configured", help="Every topic whose headrace.table.name names a table."),
+    ] = False,
+    folder: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Of --configured: where Delta tables of topics are."),
+    ] = Path(),
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Of --configured: how many topics land at once.")
+    ] = 2,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Of --configured: serve figures to Prometheus."),
+    ] = None,
     catalog: CatalogOption = None,
     form: Annotated[
         str, typer.Option("--as", help="raw, json or registry: how values become columns.")
@@ -122,15 +170,39 @@ def land(
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
-    """Write a topic to a table, each record exactly once."""
+    """Write a topic to a table, or every configured one to its own, each record exactly once."""
+    if configured:
+        from headrace.cli.table.land_configured import land_configured
+
+        _check_options(context, _TOPICS_OWN, "is said by each topic's headrace.table.* keys")
+        land_configured(
+            folder=folder,
+            catalog=catalog,
+            workers=workers,
+            metrics=metrics,
+            registry=registry,
+            skip_lost=skip_lost,
+            available_now=available_now,
+            duration=duration,
+            quiet=quiet,
+            brokers=brokers,
+            setting=setting,
+        )
+        return
+    _check_options(context, ("folder", "workers", "metrics"), "goes with --configured only")
+    if topic is None or table is None:
+        raise InvalidArgument(
+            "name a topic and its table: headrace land TOPIC --table delta:PATH; or land every "
+            "topic that names one: headrace land --configured"
+        )
     from headrace.client.read.read_range import LogEdge
     from headrace.client.settings import ClientSettings
     from headrace.landing.column_ddl import declared_columns
     from headrace.landing.lander import Lander, LandingOptions
     from headrace.landing.row.choice import row_decoder
     from headrace.landing.source import Source
-    from headrace.landing.table_name import TableName
     from headrace.landing.time_partition import TimePartition
+    from headrace.model.table.table_name import TableName
     from headrace.serde.registry_client import RegistryClient
 
     if start not in ("earliest", "latest"):
@@ -174,6 +246,15 @@ def land(
             lost=status.warn,
         ).run(lambda: stop.requested or (deadline is not None and time.monotonic() >= deadline))
     status.end(landed)
+
+
+def _check_options(context: typer.Context, names: Sequence[str], why: str) -> None:
+    """Refuse options that were given and do not fit."""
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = _TOPIC if name == "topic" else _OPTIONS.get(name, f"--{name}")
+            raise InvalidArgument(f"{option} {why}")
 
 
 class StatusLine:

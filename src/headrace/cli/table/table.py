@@ -48,7 +48,7 @@ def status(
     from headrace.client.error import ClientError
     from headrace.landing.lag import landing_lag
     from headrace.landing.table_factory import existing_table
-    from headrace.landing.table_name import TableName
+    from headrace.model.table.table_name import TableName
 
     found = existing_table(TableName.parse(table), parse_pairs(catalog, "--catalog"))
     state = found.status(small_bytes=target // 2)
@@ -94,7 +94,7 @@ def compact(
 ) -> None:
     """Rewrite small files into larger ones."""
     from headrace.landing.table_factory import existing_table
-    from headrace.landing.table_name import TableName
+    from headrace.model.table.table_name import TableName
 
     found = existing_table(TableName.parse(table), parse_pairs(catalog, "--catalog"))
     removed, added = found.compact(target_bytes=target)
@@ -125,8 +125,8 @@ def expire(
 ) -> None:
     """Drop old snapshots, and files that no snapshot names."""
     from headrace.landing.table_factory import existing_table
-    from headrace.landing.table_name import TableName
     from headrace.model.error import InvalidArgument
+    from headrace.model.table.table_name import TableName
 
     seconds = parse_duration(older_than)
     if seconds < 3600 and not force:

@@ -183,16 +183,16 @@ class Admin:
         return call_leaders(self._pool, offsets, call)
 
     def describe_configs(
-        self, kind: ConfigResourceType, names: Sequence[str]
+        self, kind: ConfigResourceType, names: Sequence[str], keys: Sequence[str] | None = None
     ) -> dict[str, list[ConfigEntry] | BrokerError]:
-        """Return all keys of topics or brokers. Each broker reports its own."""
+        """Return keys of topics or brokers: some, or all. Each broker reports its own."""
         if kind is ConfigResourceType.BROKER:
             configs: dict[str, list[ConfigEntry] | BrokerError] = {}
             self._pool.metadata(())
             for name in names:
-                configs |= _describe(self._pool.node(int(name)), kind, [name])
+                configs |= _describe(self._pool.node(int(name)), kind, [name], keys)
             return configs
-        return self._pool.on_any(lambda connection: _describe(connection, kind, names))
+        return self._pool.on_any(lambda connection: _describe(connection, kind, names, keys))
 
     def alter_configs(
         self,
@@ -241,11 +241,14 @@ class Admin:
 
 
 def _describe(
-    connection: BrokerConnection, kind: ConfigResourceType, names: Sequence[str]
+    connection: BrokerConnection,
+    kind: ConfigResourceType,
+    names: Sequence[str],
+    keys: Sequence[str] | None,
 ) -> dict[str, list[ConfigEntry] | BrokerError]:
     body = {
         "resources": [
-            {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+            {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
             for name in names
         ]
     }

@@ -45,6 +45,14 @@ class MemberDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """An offset of a group, and the text that was committed with it."""
+
+    offset: int
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
 class GroupDescription:
     """A group as its coordinator describes it.
 
@@ -119,7 +127,11 @@ class GroupAdmin:
         return _classic_group(answer, coordinator)
 
     def offsets(self, group: str) -> dict[TopicPartition, int]:
-        """Return all offsets that a group has committed.
+        """Return all offsets that a group has committed. Raises as `committed` does."""
+        return {partition: each.offset for partition, each in self.committed(group).items()}
+
+    def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """Return all offsets that a group has committed, with their metadata.
 
         Raises:
             BrokerError: the group's coordinator refuses the request.
@@ -137,7 +149,7 @@ class GroupAdmin:
         if error is not None:
             raise error
         return {
-            partition: int(each.committed_offset)
+            partition: CommittedOffset(int(each.committed_offset), each.metadata or "")
             for partition, each in walk(answer.topics)
             if each.committed_offset >= 0
         }
@@ -149,10 +161,16 @@ class GroupAdmin:
         *,
         generation: int = _NO_GENERATION,
         member_id: str = "",
+        metadata: Mapping[TopicPartition, str] | None = None,
     ) -> dict[TopicPartition, BrokerError | None]:
-        """Commit offsets: as a member, or, without a generation, for a group without members."""
+        """Commit offsets: as a member, or, without a generation, for a group without members.
+
+        Args:
+            metadata: a text for other programs, of some partitions.
+        """
         if not offsets:
             return {}
+        texts = metadata or {}
         body = {
             "group_id": group,
             "generation_id_or_member_epoch": generation,
@@ -164,7 +182,7 @@ class GroupAdmin:
                         {
                             "partition_index": index,
                             "committed_offset": offsets[TopicPartition(topic, index)],
-                            "committed_metadata": "",
+                            "committed_metadata": texts.get(TopicPartition(topic, index), ""),
                         }
                         for index in indexes
                     ],

@@ -99,6 +99,7 @@ async def show(request: Request) -> Response:
                 for each in readers
             ],
             "hidden": state.renderer(topic.name).hides,
+            "table": state.table_poller.tables.get(topic.name),
         }
     )
 

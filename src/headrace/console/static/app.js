@@ -13,6 +13,7 @@ import * as overview from "./page/overview.js";
 import * as schema from "./page/schema.js";
 import * as schemas from "./page/schemas.js";
 import * as streams from "./page/streams.js";
+import * as tables from "./page/tables.js";
 import * as topic from "./page/topic.js";
 import * as topics from "./page/topics.js";
 
@@ -25,11 +26,14 @@ const PAGES = [
   ["audit", "Audit", "u"],
   ["streams", "Streams", "s"],
   ["mirrors", "Mirrors", "m"],
+  ["tables", "Tables", "b"],
   ["schemas", "Schemas", "c"],
 ];
 // The page of one of them.
 const PARTS = { topics: topic, groups: group, schemas: schema };
-const VIEWS = { overview, topics, groups, flows, agents, audit, streams, mirrors, schemas };
+const VIEWS = {
+  overview, topics, groups, flows, agents, audit, streams, mirrors, tables, schemas,
+};
 
 const app = document.querySelector("#app");
 let session = null;

@@ -38,15 +38,10 @@ def row_decoder(
     """
     if values not in VALUES:
         raise ConfigError(f"--as cannot be {values!r}: write {', '.join(VALUES)}")
-    if envelope not in (None, "debezium"):
-        raise ConfigError(f"--envelope cannot be {envelope!r}: write debezium")
-    if envelope is not None and not keys:
-        raise ConfigError("--envelope debezium changes rows: name their keys with --upsert id")
+    check_keys(values, keys, envelope)
     if values != "json" and columns is not None:
         raise ConfigError("--schema declares the columns of JSON values: add --as json")
     if values == "raw":
-        if keys:
-            raise ConfigError("--upsert needs columns: add --as json or --as registry")
         return RawDecoder()
     if values == "registry":
         from headrace.landing.row.registry_value import RegistryReader
@@ -58,8 +53,22 @@ def row_decoder(
             lambda columns: reader, None, fixed=False, keys=keys, envelope=envelope is not None
         )
     if columns is None and envelope is not None:
-        raise ConfigError("change events in JSON need the columns of the rows: --schema 'id INT'")
+        raise ConfigError("change events in JSON need the columns of the rows: declare 'id INT'")
     return _json(columns, keys, with_envelope=envelope is not None)
+
+
+def check_keys(values: str, keys: tuple[str, ...], envelope: str | None) -> None:
+    """Check that rows can be changed so.
+
+    Raises:
+        ConfigError: the options do not fit together.
+    """
+    if envelope not in (None, "debezium"):
+        raise ConfigError(f"--envelope cannot be {envelope!r}: write debezium")
+    if envelope is not None and not keys:
+        raise ConfigError("--envelope debezium changes rows: name their keys with --upsert id")
+    if keys and values == "raw":
+        raise ConfigError("--upsert needs columns: add --as json or --as registry")
 
 
 def _json(columns: pa.Schema | None, keys: tuple[str, ...], *, with_envelope: bool) -> RowDecoder:

@@ -16,10 +16,11 @@ from headrace.client.network.metadata import Metadata, TopicMetadata
 from headrace.mirror.config.flow_settings import FlowSettings
 from headrace.mirror.config.replication_policy import HEARTBEATS
 from headrace.model.ids import TopicPartition
+from headrace.model.table.table_config import TABLE_KEYS
 
 _OWN_CONFIGS: Final = "headrace."
-# What makes a topic a mirror is not copied from one.
-_MIRROR_CONFIGS: Final = "headrace.mirror."
+# What makes a topic a mirror is not copied from one, and a table is filled by one topic only.
+_NOT_COPIED: Final = ("headrace.mirror.", TABLE_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def synced_configs(
         name: value
         for name, value in configs.items()
         if not flow.excluded_configs.matches(name)
-        and not name.startswith(_MIRROR_CONFIGS)
+        and not name.startswith(_NOT_COPIED)
         and (not name.startswith(_OWN_CONFIGS) if known is None else name in known)
     }
 

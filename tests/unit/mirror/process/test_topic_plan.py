@@ -92,7 +92,13 @@ def test_what_is_missing_and_what_has_grown() -> None:
 
 
 def test_configurations_that_do_not_travel() -> None:
-    configs = {"retention.ms": "1", "min.insync.replicas": "2", "headrace.table.path": "x"}
+    configs = {"retention.ms": "1", "min.insync.replicas": "2", "headrace.other.key": "x"}
 
     assert synced_configs(flow(), configs) == {"retention.ms": "1"}
-    assert synced_configs(flow(), configs, {"headrace.table.path"}) == {"headrace.table.path": "x"}
+    assert synced_configs(flow(), configs, {"headrace.other.key"}) == {"headrace.other.key": "x"}
+
+
+def test_a_table_is_filled_by_one_topic_and_not_by_its_copies() -> None:
+    configs = {"retention.ms": "1", "headrace.table.name": "delta:clicks"}
+
+    assert synced_configs(flow(), configs, {*configs}) == {"retention.ms": "1"}

@@ -6,6 +6,7 @@ import { dialog, field, h, put, toast } from "../dom.js";
 import { bytes, count, plural, rate } from "../format.js";
 import { badge } from "../status.js";
 import { Table } from "../table.js";
+import { freshness } from "./tables.js";
 import { messages } from "./messages.js";
 import { config } from "./topic_config.js";
 
@@ -30,7 +31,7 @@ export function render(root, [name, wanted], context) {
     problem.hidden = true;
     const records = found.partitions.reduce((sum, each) => sum + Math.max((each.end ?? 0) - (each.start ?? 0), 0), 0);
     const size = found.partitions.reduce((sum, each) => sum + (each.bytes ?? 0), 0);
-    put(facts, `${plural(found.partitions.length, "partition")} · ${plural(records, "record")} · ${bytes(size)} · ${rate(found.rate)} written · ${plural(found.groups.length, "group")} reading${found.hidden ? " · fields are hidden" : ""}`);
+    put(facts, `${plural(found.partitions.length, "partition")} · ${plural(records, "record")} · ${bytes(size)} · ${rate(found.rate)} written · ${plural(found.groups.length, "group")} reading${found.hidden ? " · fields are hidden" : ""}${landing(found.table)}`);
     view.update?.(found);
   }, (error) => {
     problem.hidden = false;
@@ -40,6 +41,13 @@ export function render(root, [name, wanted], context) {
     stop();
     view.close?.();
   };
+}
+
+/** Say which table the topic lands in, and how that is. */
+function landing(table) {
+  if (!table) return "";
+  const how = { landing: freshness(table), failing: "failing", silent: "no process" }[table.state];
+  return ` · lands in ${table.table}, ${table.rows === null ? "no rows yet" : plural(table.rows, "row")}, ${how}`;
 }
 
 function partitions(root) {

@@ -1,0 +1,1 @@
+"""Tables that topics land in, as users name and declare them: pure, for brokers and programs."""

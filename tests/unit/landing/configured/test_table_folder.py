@@ -1,0 +1,54 @@
+"""Where Delta tables of topics may be."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.landing.configured.table_folder import TableFolder
+from headrace.landing.error import LandingError
+from headrace.model.table.table_name import TableName
+
+
+def place(folder: Path, text: str) -> str:
+    return TableFolder(folder).place(TableName.parse(text)).name
+
+
+def test_a_table_is_below_the_folder(tmp_path: Path) -> None:
+    assert place(tmp_path, "delta:shop/clicks") == str(tmp_path / "shop/clicks")
+    assert place(tmp_path, f"delta:{tmp_path}/clicks") == str(tmp_path / "clicks")
+
+
+def test_a_table_of_a_catalog_stays_as_it_is(tmp_path: Path) -> None:
+    assert place(tmp_path, "iceberg:lake.shop.clicks") == "lake.shop.clicks"
+
+
+@pytest.mark.parametrize("text", ["delta:/etc/clicks", "delta:../clicks", "delta:.", "delta:a/.."])
+def test_a_table_outside_of_the_folder_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(LandingError, match="is not below"):
+        place(tmp_path, text)
+
+
+def test_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
+    lake, elsewhere = tmp_path / "lake", tmp_path / "elsewhere"
+    lake.mkdir()
+    elsewhere.mkdir()
+    (lake / "out").symlink_to(elsewhere)
+
+    with pytest.raises(LandingError, match="is not below"):
+        place(lake, "delta:out/clicks")
+
+
+def test_a_table_is_neither_in_nor_around_another(tmp_path: Path) -> None:
+    (tmp_path / "shop/clicks/_delta_log").mkdir(parents=True)
+
+    assert place(tmp_path, "delta:shop/clicks") == str(tmp_path / "shop/clicks")
+    with pytest.raises(LandingError, match="is inside the table"):
+        place(tmp_path, "delta:shop/clicks/eu")
+    with pytest.raises(LandingError, match="with other files"):
+        place(tmp_path, "delta:shop")
+
+
+def test_an_empty_folder_may_become_a_table(tmp_path: Path) -> None:
+    (tmp_path / "clicks").mkdir()
+
+    assert place(tmp_path, "delta:clicks") == str(tmp_path / "clicks")
