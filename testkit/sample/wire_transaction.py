@@ -1,6 +1,7 @@
 """A transactional producer that sends exactly the requests and versions a test names."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from headrace.wire.api import ApiKey
@@ -78,9 +79,15 @@ class WireTransaction:
 
 
 def produce(
-    client: WireClient, version: int, topic: str, *records: bytes, transactional_id: str | None
+    client: WireClient,
+    version: int,
+    topic: str,
+    *records: bytes,
+    transactional_id: str | None,
+    partitions: Sequence[int] | None = None,
 ) -> list[ErrorCode]:
-    """Produce to partition 0, 1, ...; the error of each."""
+    """Produce to partition 0, 1, ..., or to those named; the error of each."""
+    named = range(len(records)) if partitions is None else partitions
     body = {
         "transactional_id": transactional_id,
         "acks": -1,
@@ -89,7 +96,8 @@ def produce(
             {
                 "name": topic,
                 "partition_data": [
-                    {"index": index, "records": data} for index, data in enumerate(records)
+                    {"index": index, "records": data}
+                    for index, data in zip(named, records, strict=True)
                 ],
             }
         ],

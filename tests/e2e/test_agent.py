@@ -374,3 +374,25 @@ def test_a_batch_that_is_refused_for_good_repeats_the_others_a_few_times_at_most
     assert set(found) == set(bodies)
     assert list(dict.fromkeys(found)) == bodies
     assert all(found.count(body) <= 4 for body in bodies)
+
+
+def test_events_that_cannot_become_records_repeat_none_before_them(
+    broker: BrokerProcess, topic: str
+) -> None:
+    channel = memory_channel()
+    fill(channel, [b"%d" % number for number in range(14)])
+    with channel.begin() as transaction:
+        transaction.put(EventBatch([b"bad"], [{"part": "none"}]))
+    sink = kafka_sink(broker, topic, flumeBatchSize="1", partitionIdHeader="part")
+    sink.channel = channel
+    sink.start()
+    failures = 0
+    for _ in range(20):
+        try:
+            sink.process()
+        except DeliveryFailed:
+            failures += 1
+    sink.stop()
+    assert values(broker, topic) == [b"%d" % number for number in range(14)]
+    assert channel.size == 1
+    assert failures > 10

@@ -113,6 +113,28 @@ def test_two_producers_in_one_request_are_refused(
     assert answer == [ErrorCode.invalid_producer_id_mapping] * 2
 
 
+def test_a_partition_named_twice_lets_no_other_producer_in(
+    transaction: WireTransaction, created: str
+) -> None:
+    """Its transaction would have no coordinator to end it, and readers would wait for ever."""
+    transaction.init()
+    other = transaction.batch(producer_id=transaction.id + 1, sequence=0)
+    answer = produce(
+        transaction.client,
+        12,
+        created,
+        other,
+        transaction.batch(),
+        transactional_id=transaction.name,
+        partitions=[0, 0],
+    )
+
+    assert answer == [ErrorCode.invalid_producer_id_mapping] * 2
+    assert transaction.produce(12, created, transaction.batch(sequence=0)) == NONE
+    assert transaction.end(5).error_code == NONE
+    assert stable_end(transaction.client, created) == 2
+
+
 def test_two_batches_for_a_partition_are_refused(
     transaction: WireTransaction, created: str
 ) -> None:

@@ -217,7 +217,9 @@ class EventBatch:
     ) -> "EventBatch":
         assert headers is not None
         new = EventBatch.__new__(EventBatch)
-        return new._set(self._count, self._bodies, self.packed, headers, marks)
+        # Packed bodies are unpacked where they are asked for: held twice, they would count once.
+        bodies = self._bodies if self.packed is None else None
+        return new._set(self._count, bodies, self.packed, headers, marks)
 
     @property
     def same_headers(self) -> Headers | None:

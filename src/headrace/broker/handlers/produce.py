@@ -130,16 +130,17 @@ def _join(broker: Broker, call: Call, request: ProduceRequest) -> "Refused | asy
     if not batches:
         return {}
     implicit = call.version >= _FIRST_IMPLICIT_JOIN
-    producer, *others = set(batches.values())
+    partitions = frozenset(name for name, _ in batches)
+    producer, *others = {each for _, each in batches}
     if others:
         error = TransactionError.INVALID_PRODUCER_ID_MAPPING
-        return dict.fromkeys(batches, join_code(error, "Produce", call.version))
+        return dict.fromkeys(partitions, join_code(error, "Produce", call.version))
     joined = broker.transactions.join(
         AddPartitions(
             transactional_id=request.transactional_id or "",
             producer_id=ProducerId(producer[0]),
             producer_epoch=ProducerEpoch(producer[1]),
-            partitions=frozenset(batches),
+            partitions=partitions,
             client_version=EPOCH_BUMP_VERSION if implicit else CLASSIC_VERSION,
         ),
         implicit=implicit,
@@ -151,10 +152,10 @@ def _join(broker: Broker, call: Call, request: ProduceRequest) -> "Refused | asy
 
 def _transactional_batches(
     broker: Broker, call: Call, request: ProduceRequest
-) -> dict[TopicPartition, tuple[int, int]]:
-    """Return producer id and epoch of the transactional batches, by partition. The log refuses what
-    is broken in them."""
-    batches: dict[TopicPartition, tuple[int, int]] = {}
+) -> list[tuple[TopicPartition, tuple[int, int]]]:
+    """Return the partition, and producer id and epoch, of each transactional batch: a request may
+    name a partition twice. The log refuses what is broken in them."""
+    batches: list[tuple[TopicPartition, tuple[int, int]]] = []
     for topic in request.topics:
         if broker.guard.denies_topic(call, Operation.WRITE, topic.name, topic.topic_id):
             continue
@@ -165,7 +166,8 @@ def _transactional_batches(
                 continue
             partition = broker.topics.find(topic.name, topic.topic_id, index)
             if partition is not None:
-                batches[partition.name] = _PRODUCER.unpack_from(records, PRODUCER_ID_AT)
+                producer = _PRODUCER.unpack_from(records, PRODUCER_ID_AT)
+                batches.append((partition.name, producer))
     return batches
 
 

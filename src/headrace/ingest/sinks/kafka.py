@@ -132,10 +132,18 @@ class KafkaSink(Sink):
                     batch = transaction.take_ready(limit) if counts else transaction.take(limit)
                     if not len(batch):
                         break
+                    try:
+                        tables = self._form.tables(batch)
+                    except DeliveryFailed:
+                        if not counts:
+                            raise
+                        # Those before it are on their way, and must not be sent again for it.
+                        transaction.rollback()
+                        break
                     self.counters.add("EventDrainAttemptCount", len(batch))
                     counts.append(len(batch))
                     size_bytes += batch.body_bytes
-                    self._writer.send(self._form.tables(batch))
+                    self._writer.send(tables)
                 if counts:
                     self._writer.flush()
         except Exception:

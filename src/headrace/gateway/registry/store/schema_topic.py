@@ -18,20 +18,26 @@ log = structlog.get_logger()
 DEFAULT_TOPIC: Final = "_schemas"
 _REPLICAS: Final = 3
 _LOOK_SECONDS: Final = 0.5
+_NOT_THERE_YET: Final = frozenset(
+    {ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available}
+)
 
 
 def wait_for_schema_topic(settings: ClientSettings, topic: str) -> None:
     """Wait until the topic is there. A mirror creates it, and leaves one of this cluster alone.
 
     Raises:
-        ClientError: no broker can be reached.
+        ClientError: no broker can be reached, or it will not show the topic.
     """
     waits = False
     with ConnectionPool(settings) as pool:
         while True:
             known = pool.metadata([topic]).topics.get(topic)
-            if known is not None and known.error is None:
+            error = None if known is None else known.error
+            if known is not None and error is None:
                 return
+            if error is not None and error.code not in _NOT_THERE_YET:
+                raise error
             if not waits:
                 waits = True
                 log.info("registry_waits_for_topic", topic=topic)
