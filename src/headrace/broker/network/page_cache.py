@@ -51,10 +51,11 @@ def read_ahead(piece: LogSlice, ahead_bytes: int = 0) -> None:
     """
     assert piece.file is not None
     window = min(piece.size, WINDOW_BYTES)
-    request_pages(piece.file, piece.position + window, ahead_bytes)
     # What fails here fails again when it is sent, and ends the connection.
     with suppress(OSError):
         os.pread(piece.file.fileno(), window, piece.position)
+    # Afterwards: the disk serves what came first, and a client waits for the window.
+    request_pages(piece.file, piece.position + window, ahead_bytes)
 
 
 def request_pages(file: File, position: int, size: int) -> None:

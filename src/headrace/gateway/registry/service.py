@@ -49,6 +49,8 @@ _START_SECONDS: Final = 120.0
 _LEADER_SECONDS: Final = 20.0
 _LOCK_SECONDS: Final = 60.0
 _SEEN_SECONDS: Final = 10.0
+_MIRROR_SECONDS: Final = 2.0
+"""How long writes that change nothing are answered without trying to write to a mirror topic."""
 _CORRECT_SECONDS: Final = 0.5
 _FAILED_SECONDS: Final = 30.0
 _TRIES: Final = 4
@@ -66,6 +68,8 @@ class RegistryService:
         self._tail = SchemaTail(settings.client, settings.topic)
         self._writer = SchemaWriter(settings.client, settings.topic, self._tail)
         self._write_lock = threading.Lock()
+        # Until then its topic is taken for a mirror, as it was when it was last written to.
+        self._mirror_until = 0.0
         peers = read_peers(settings.peers, tls=settings.certificate is not None)
         self._forwarder = Forwarder(
             settings.certificate_authority, None if settings.users is None else peers
@@ -178,6 +182,8 @@ class RegistryService:
 
     def _write_one(self, view: RegistryView, route: Route, request: Request) -> tuple[Any, int]:
         first_plan = route.serve(view, request)
+        if not first_plan.records and time.monotonic() < self._mirror_until:
+            return first_plan.answer, self._tail.offset - 1
         if not self._write_lock.acquire(timeout=_LOCK_SECONDS):
             raise timed_out("Too many writes wait for each other")
         try:
@@ -186,6 +192,7 @@ class RegistryService:
             try:
                 self._writer.lead(self.election.lead.term)
             except TopicIsMirror:
+                self._mirror_until = time.monotonic() + _MIRROR_SECONDS
                 if first_plan.records:
                     raise
                 return first_plan.answer, self._tail.offset - 1
