@@ -92,7 +92,7 @@ class TopicLanding:
 
     def begin(self) -> None:
         """Note that a turn begins, after `look`."""
-        self.running, self.stopped, self.current = True, False, None
+        self.running, self.cancelled, self.stopped, self.current = True, False, False, None
         self.began_at = self.alive_at = time.monotonic()
 
     def commit(self, landed: Landed, now_ms: int) -> None:

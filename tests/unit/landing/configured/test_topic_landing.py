@@ -70,6 +70,20 @@ def test_a_stopped_turn_without_a_table_has_reached_nothing() -> None:
     assert (topic.offsets, topic.complete_ms) == (None, None)
 
 
+def test_a_turn_after_one_that_was_cancelled_is_not() -> None:
+    # The configuration may have become again what it was while the turn came to its end.
+    topic = landing()
+    topic.look({0: 5, 1: 2}, 1000)
+    topic.begin()
+    topic.cancelled = topic.stopped = True
+    topic.succeed(Landed(), None)
+
+    assert topic.look({0: 5, 1: 2}, 2000)
+    topic.begin()
+
+    assert (topic.running, topic.cancelled, topic.stopped) == (True, False, False)
+
+
 def test_an_empty_topic_without_a_table_is_not_looked_at_again_and_again() -> None:
     topic = landing()
     topic.look({0: 0, 1: 0}, 1000)
