@@ -1,7 +1,8 @@
 """`headrace.table.*`: topic configuration that lands a topic in a table.
 
 Rule 1: a name can do no harm where a process lands it. The parts of a path and of a catalog's
-table are plain words, so that they name nothing above a folder or a warehouse.
+table are plain words, so that they name nothing above a folder or a warehouse, and no topic takes
+the table of another one's dead letters.
 Rule 2: nothing here is a secret, and no key names a file: everyone who may describe a topic reads
 it. The process that lands has the logins of catalogs.
 """
@@ -14,7 +15,7 @@ from typing import Final, cast
 from headrace.model.config import ConfigKey, ConfigType, ConfigValue
 from headrace.model.error import ConfigError, InvalidArgument
 from headrace.model.table.column import parse_columns
-from headrace.model.table.table_name import TableKind, TableName
+from headrace.model.table.table_name import DEAD_LETTERS, TableKind, TableName
 
 TABLE_KEYS: Final = "headrace.table."
 """How keys begin that say where and how a topic lands."""
@@ -203,6 +204,7 @@ def _table_name(text: str) -> TableName:
                     f"{_NAME}={text}: {each!r} is no part of a name here: write letters, digits, "
                     "_ and -"
                 )
+        _check_no_dead_letters(text, found.name)
         return found
     if found.name.startswith("file:"):
         raise ConfigError(f"{_NAME}={text}: write the path alone, delta:PATH")
@@ -212,7 +214,18 @@ def _table_name(text: str) -> TableName:
                 f"{_NAME}={text}: {each!r} is no folder of a table here: write letters, digits, "
                 "spaces and . _ = @ + -, and begin with a letter or digit"
             )
+        # Also the folders around: a table must not be inside another one.
+        _check_no_dead_letters(text, each)
     return found
+
+
+def _check_no_dead_letters(text: str, part: str) -> None:
+    # Some catalogs and file systems do not tell capitals from small letters.
+    if part.lower().endswith(DEAD_LETTERS):
+        raise ConfigError(
+            f"{_NAME}={text}: names that end in {DEAD_LETTERS} are for the dead letters of other "
+            "tables: write another name"
+        )
 
 
 def _partition_by(text: str) -> str | None:
