@@ -24,7 +24,7 @@ from headrace.landing.configured.figures import readings
 from headrace.landing.configured.status_group import StatusGroup
 from headrace.landing.configured.topic_landing import TopicLanding, Totals
 from headrace.landing.configured.turn import TurnResult, TurnSettings, take_turn
-from headrace.landing.error import without_login
+from headrace.landing.error import LandingError, without_login
 from headrace.model.clock import SystemClock
 from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
@@ -93,7 +93,8 @@ class LandingProcess:
 
         Raises:
             ClientError: the cluster cannot be reached at the start; later it is waited for.
-            LandingError: its brokers know no configuration of tables.
+            LandingError: its brokers know no configuration of tables, at the start; later a broker
+                may be an older one for a while.
         """
         with ConnectionPool(self._ask_settings) as pool:
             self._look(pool)
@@ -120,7 +121,7 @@ class LandingProcess:
                 self._publish_at = now + _PUBLISH_SECONDS
                 self._status.publish(pool, self._landings.values(), self._clock.wall_ms())
             self._problem, self._pause = None, 0.0
-        except ClientError as error:
+        except (ClientError, LandingError) as error:
             self._pause = min(max(2 * self._pause, 1.0), _LONGEST_PAUSE)
             self._ask_at = time.monotonic() + self._pause
             if str(error) != self._problem:
