@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from uuid import UUID
@@ -91,6 +92,7 @@ class Lander:
         decoder: makes rows of records.
         committed: called after every commit, by the writing thread.
         lost: called with a sentence when records were skipped.
+        making: returns what the table is made in; it may refuse the table.
 
     Example:
         Lander(settings, Source(topic="clicks", topic_id=None), RawDecoder(), options).run()
@@ -110,12 +112,13 @@ class Lander:
         *,
         committed: Callable[[Landed], None] = lambda landed: None,
         lost: Callable[[str], None] = lambda sentence: None,
+        making: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._settings = settings
         self._source = source
         self._decoder = decoder
         self._options = options
-        self._committed, self._lost = committed, lost
+        self._committed, self._lost, self._making = committed, lost, making
         self._topic_id: UUID | None = None
         self._table: Table | None = None
         self._committer: Committer | None = None
@@ -276,9 +279,9 @@ class Lander:
         assert columns is not None
         offsets = {each.partition: at for each, at in positions.items()}
         options = self._options
-        self._use(
-            create_table(options.table, options.catalog, columns, self._source, offsets), offsets
-        )
+        with self._making():
+            table = create_table(options.table, options.catalog, columns, self._source, offsets)
+        self._use(table, offsets)
 
     def _patience(self) -> float:
         since = self._uncommitted.since

@@ -2,11 +2,14 @@
 
 Topics are configured by people who may not know this machine. A table must not leave the folder,
 and not lie inside another one: `headrace table expire` removes files below a table that no state
-of it names.
+of it names. Turns run at once, so that is looked at again while a table is made, one at a time.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from headrace.landing.error import LandingError
@@ -17,9 +20,24 @@ _LOG: Final = "_delta_log"
 
 @dataclass(frozen=True, slots=True)
 class TableFolder:
-    """The folder that Delta tables are in."""
+    """The folder that Delta tables are in. Any thread may use it."""
 
     path: Path
+    _making: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
+
+    @contextmanager
+    def making(self, name: TableName) -> Iterator[None]:
+        """Let the block make a table that was placed. No other one is made here meanwhile.
+
+        Raises:
+            LandingError: another table was made since, inside or around this one.
+        """
+        if name.kind is not TableKind.DELTA:
+            yield
+            return
+        with self._making:
+            self.place(name)
+            yield
 
     def place(self, name: TableName) -> TableName:
         """Return the table with its whole path; an Iceberg table as it is.

@@ -107,6 +107,7 @@ def take_turn(
         ),
         committed=committed,
         lost=lost,
+        making=lambda: settings.folder.making(name),
     )
     landed = lander.run(stopped)
     return TurnResult(landed, lander.rows())

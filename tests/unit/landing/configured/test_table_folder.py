@@ -1,6 +1,7 @@
 """Where Delta tables of topics may be."""
 
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -52,3 +53,30 @@ def test_an_empty_folder_may_become_a_table(tmp_path: Path) -> None:
     (tmp_path / "clicks").mkdir()
 
     assert place(tmp_path, "delta:clicks") == str(tmp_path / "clicks")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sentence"),
+    [("delta:x", "delta:x/y", "is inside"), ("delta:x/y", "delta:x", "with other files")],
+)
+def test_of_two_new_tables_around_each_other_only_the_first_is_made(
+    tmp_path: Path, first: str, second: str, sentence: str
+) -> None:
+    folder = TableFolder(tmp_path)
+    one, two = (folder.place(TableName.parse(each)) for each in (first, second))
+    refusals: list[str] = []
+
+    def make_second() -> None:
+        try:
+            with folder.making(two):
+                pass
+        except LandingError as error:
+            refusals.append(str(error))
+
+    thread = Thread(target=make_second)
+    with folder.making(one):
+        thread.start()
+        (one.path / "_delta_log").mkdir(parents=True)
+    thread.join()
+
+    assert len(refusals) == 1 and sentence in refusals[0]
