@@ -237,7 +237,7 @@ def test_a_row_is_removed_only_by_columns_that_the_key_of_its_event_has(wrapped:
 
 
 class Registry:
-    """Has two versions of a record, and one that does not fit to them."""
+    """Has two versions of a record, one that does not fit to them, a change event and its key."""
 
     def __init__(self) -> None:
         texts = [
@@ -245,6 +245,10 @@ class Registry:
             '{"type":"record","name":"R","fields":[{"name":"id","type":"long"},'
             '{"name":"name","type":["null","string"],"default":null}]}',
             '{"type":"record","name":"R","fields":[{"name":"id","type":"string"}]}',
+            '{"type":"record","name":"E","fields":[{"name":"before","type":["null",{"type":"record",'
+            '"name":"R","fields":[{"name":"id","type":"int"},{"name":"code","type":"string"}]}]},'
+            '{"name":"after","type":["null","R"]},{"name":"op","type":"string"}]}',
+            '{"type":"record","name":"K","fields":[{"name":"code","type":"string"}]}',
         ]
         self.schemas = [parse(SchemaText(SchemaType.AVRO, each)) for each in texts]
 
@@ -285,6 +289,43 @@ def test_avro_is_read_by_the_schema_that_each_value_names() -> None:
     assert reasons[3] == "it names no schema"
     assert reasons[4] == "the registry has no schema 9"
     assert sorted(reasons) == [2, 3, 4, 5]
+
+
+def test_a_row_is_removed_only_by_columns_of_the_schema_that_the_key_names() -> None:
+    registry: Any = Registry()
+    rows = row_decoder("registry", keys=("code",), envelope="debezium", registry=registry)
+
+    def removed(code: str) -> bytes:
+        row = {"id": 0, "code": code}
+        return bytes(registry.value(3, {"before": row, "after": row, "op": "d"}))
+
+    decoded = rows.decode(
+        chunk(
+            # The code was not sent: it is empty because it is NOT NULL.
+            (registry.value(0, {"id": 1}), removed("")),
+            (registry.value(4, {"code": "b"}), removed("b")),
+            (id_head(9) + b"x", removed("c")),
+            (None, removed("d")),
+            (b"e", removed("e")),
+        )
+    )
+
+    assert values(decoded, "code") == [("b",), ("d",), ("e",)]
+    reasons = dict(decoded.bad)
+    assert sorted(reasons) == [0, 2]
+    assert "its key has no code" in reasons[0]
+    assert "its key cannot be read: the registry has no schema 9" in reasons[2]
+
+
+def test_a_key_that_names_a_schema_removes_nothing_without_a_registry() -> None:
+    rows = json_rows("id INT, code STRING", keys=("code",), envelope="debezium")
+    key: bytes = Registry().value(0, {"id": 1})
+
+    decoded = rows.decode(chunk((key, event("d", {"id": 1, "code": ""}, None))))
+
+    assert decoded.rows.num_rows == 0
+    ((place, why),) = decoded.bad
+    assert place == 0 and "its key names a schema" in why
 
 
 @pytest.mark.parametrize(

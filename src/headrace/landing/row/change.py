@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.landing.row.decoded import BadRow
+from headrace.landing.row.value import ValueReader
+from headrace.serde.wire_format import framing_of
 
 _DELETE: Final = "d"
 _WRITES: Final = ("c", "r", "u")
@@ -146,34 +148,59 @@ def _unavailable(
 
 
 def removals_by_key(
-    change: Change, keys: pa.Array, columns: Sequence[str], bad: list[BadRow]
+    change: Change,
+    keys: pa.Array,
+    columns: Sequence[str],
+    key_reader: ValueReader | None,
+    bad: list[BadRow],
 ) -> Change:
     """Return the removals of change events whose records' keys have the columns that name a row;
     add the others to `bad`.
 
     A database that logs only the key of a removed row leaves the other columns of `before` null, or
     zero, empty or their default where they are NOT NULL: by these another row would be removed.
-    Only keys that are JSON objects, also in Connect's `payload`, are looked at: others do not name
-    their columns.
+    Keys that are JSON objects, also in Connect's `payload`, and keys that name their schemas are
+    looked at: others do not name their columns.
 
     Args:
         keys: those of all records.
         columns: the columns that name a row.
+        key_reader: reads keys that name their schemas; without it they remove nothing.
     """
     chosen = np.ones(len(change.at), bool)
-    for place, key in enumerate(keys.take(pa.array(change.at)).to_pylist()):
-        found = _key_object(key)
-        lacking = [] if found is None else [each for each in columns if each not in found]
-        if lacking:
+    for place, found in enumerate(_key_columns(keys.take(pa.array(change.at)), key_reader)):
+        why = found if isinstance(found, str) else None
+        if found is not None and why is None:
+            lacking = [each for each in columns if each not in found]
+            if lacking:
+                why = f"its key has no {', '.join(lacking)}: --upsert by the columns of the key"
+        if why is not None:
             chosen[place] = False
-            why = (
-                f"its change event removes a row, and its key has no {', '.join(lacking)}: "
-                "--upsert by the columns of the key"
-            )
-            bad.append((int(change.at[place]), why))
+            bad.append((int(change.at[place]), f"its change event removes a row, and {why}"))
     if chosen.all():
         return change
     return Change(change.at[chosen], change.values.filter(pa.array(chosen)), deleted=True)
+
+
+def _key_columns(
+    keys: pa.Array, key_reader: ValueReader | None
+) -> list[Collection[str] | str | None]:
+    """Return the columns of each key, or why they are not known; None if it names none."""
+    texts = keys.to_pylist()
+    found: list[Collection[str] | str | None] = [_key_object(each) for each in texts]
+    framed = [at for at, key in enumerate(texts) if key is not None and framing_of(key) is not None]
+    if key_reader is None:
+        for each in framed:
+            found[each] = "its key names a schema, which only --as registry reads: send JSON keys"
+    elif framed:
+        read = key_reader.read(keys.take(pa.array(framed)))
+        for group in read.groups:
+            names = [field.name for field in group.values.type]
+            for at in group.at.to_pylist():
+                found[framed[at]] = names
+        for at, why in read.bad:
+            found[framed[at]] = f"its key cannot be read: {why}"
+    return found
 
 
 def _key_object(key: bytes | None) -> dict[str, Any] | None:

@@ -50,7 +50,12 @@ def row_decoder(
             raise ConfigError("--as registry needs a schema registry: --registry URL")
         reader = RegistryReader(registry)
         return ValueRows(
-            lambda columns: reader, None, fixed=False, keys=keys, envelope=envelope is not None
+            lambda columns: reader,
+            None,
+            fixed=False,
+            keys=keys,
+            envelope=envelope is not None,
+            key_reader=reader,
         )
     if columns is None and envelope is not None:
         raise ConfigError("change events in JSON need the columns of the rows: declare 'id INT'")

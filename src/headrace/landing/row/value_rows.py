@@ -45,6 +45,7 @@ class ValueRows:
         keys: the columns that name a row.
         envelope: whether values are change events of Debezium.
         infer: returns the columns that the first values show, or None if they show none.
+        key_reader: reads keys of change events that name their schemas.
     """
 
     def __init__(
@@ -56,10 +57,12 @@ class ValueRows:
         keys: tuple[str, ...] = (),
         envelope: bool = False,
         infer: Callable[[pa.BinaryArray], pa.Schema | None] = lambda values: None,
+        key_reader: ValueReader | None = None,
     ) -> None:
         self._make_reader = make_reader
         self._reader = make_reader(columns)
         self._infer = infer
+        self._key_reader = key_reader
         self._keys = keys
         self._envelope = Debezium() if envelope else NoEnvelope()
         self._set = ColumnSet(fixed=fixed, reserved=tuple(PLACE.names))
@@ -90,7 +93,7 @@ class ValueRows:
             for change in self._envelope.changes(at, group.values, bad):
                 if change.deleted:
                     record_keys = records.columns.column("key")
-                    change = removals_by_key(change, record_keys, self._keys, bad)
+                    change = removals_by_key(change, record_keys, self._keys, self._key_reader, bad)
                 batches += [self._batch(each, part) for each, part in self._fitted(change, bad)]
         if len(present) < len(values):
             batches += self._without_value(np.flatnonzero(~valid), records.columns, bad)
