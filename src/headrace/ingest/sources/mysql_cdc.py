@@ -185,6 +185,7 @@ class MysqlCdcSource(ReplayableSource):
             self._lost(position, f"transaction {gone} was purged from the log before it was read")
             return
         self._by_gtid = True
+        self._position = position.for_another_server()
         if position.server:
             _log.warning(
                 "server_changed", source=self.name, server=self._server, gtids=position.gtids
@@ -215,8 +216,7 @@ class MysqlCdcSource(ReplayableSource):
                 _log.warning("table_changes_repeated", source=self.name, table=name)
             self._tables[name] = replace(progress, parts=[], again=True)
             marks[self._names.table(name)] = progress_mark(self._tables[name])
-        self._position = position._replace(server="")
-        marks[self._names.position] = position_mark(self._position)
+        marks[self._names.position] = position_mark(position.for_another_server())
         self._batcher.ready.append(EventBatch([], [], marks))
 
     def _lost(self, position: Position, problem: str) -> None:

@@ -1,12 +1,20 @@
 """The position that a stream of a binary log leaves behind."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from headrace.ingest.cdc.batcher import Batcher
-from headrace.ingest.cdc.mysql.change_stream import ChangeStream, ChangeWriter, RowChange
+from headrace.ingest.cdc.mysql.change_stream import (
+    CapturedTable,
+    ChangeStream,
+    ChangeWriter,
+    RowChange,
+)
 from headrace.ingest.cdc.mysql.position import LogPosition, Position
+from headrace.ingest.cdc.table import Row, Table
+from headrace.ingest.event import Event
 
 START, LATER = LogPosition("log.000001", 4), LogPosition("log.000001", 400)
 ELSEWHERE = LogPosition("other.000007", 4)
@@ -56,6 +64,63 @@ def test_a_server_that_takes_over_goes_on_inside_the_transaction() -> None:
     end = LogPosition("other.000007", 900)
     made.end(end)
     assert made.position == Position(end, 0, "0-1-6", "new")
+
+
+class Envelope:
+    """Writes the keys of rows alone."""
+
+    def insert(self, table: Table, after: Row, *_: object) -> list[Event]:
+        return [Event({}, str(after[0]).encode())]
+
+
+def captured(position: Position, taken: list[tuple[list[bytes], Position]]) -> ChangeStream:
+    """Return a stream of a captured table, whose batches have one event."""
+    table = CapturedTable(Table("shop", "t", "topic", [], []), ordered=False)
+    source: Any = SimpleNamespace(write=lambda *_, **__: "")
+    envelope: Any = Envelope()
+    batcher: Batcher[Position]
+
+    def to_marks(each: Position) -> dict[str, str]:
+        taken.append((list(batcher._bodies[: batcher._boundary]), each))
+        return {}
+
+    batcher = Batcher(1, to_marks)
+    return ChangeStream(
+        ChangeWriter(envelope, source, lambda *_: table), batcher, position, {}, "new"
+    )
+
+
+def inserts(*keys: int) -> list[RowChange]:
+    return [RowChange("shop", "t", None, {"id": key}) for key in keys]
+
+
+def test_rows_are_left_out_of_their_transaction_alone_wherever_another_server_logs_it() -> None:
+    taken: list[tuple[list[bytes], Position]] = []
+    made = captured(Position(START, 0, "0-1-5", "old"), taken)
+    made.begin("1-1-6")
+    made.rows(inserts(1, 2, 3), 300, 0, 1)  # the agent is killed, with the third not handed over
+    position = taken[-1][1].for_another_server()
+
+    taken.clear()
+    made = captured(position, taken)
+    made.begin("0-1-6")
+    made.rows(inserts(7, 8), 300, 0, 1)
+    assert taken[-1][1].rows == 1
+    again = taken[-1][1].for_another_server()  # a third server, inside another transaction
+    assert dict(again.partly) == {"1-1-6": 2, "0-1-6": 1}
+    made.end(LATER)
+    made._batcher.flush()
+    assert [bodies for bodies, _ in taken] == [[b"7"], [b"8"]]
+    position = taken[-1][1]
+
+    taken.clear()
+    made = captured(position, taken)  # restarted between the two transactions
+    made.begin("1-1-6")
+    made.rows(inserts(1, 2, 3), 600, 0, 1)
+    made.end(LATER)
+    made._batcher.flush()
+    assert [bodies for bodies, _ in taken] == [[b"3"]]
+    assert taken[-1][1] == Position(LATER, 0, "0-1-6,1-1-6", "new")
 
 
 def test_another_file_is_a_position_of_its_own() -> None:

@@ -8,7 +8,7 @@ import pytest
 from headrace.ingest.cdc.batcher import Batcher
 from headrace.ingest.cdc.mysql.column_type import MysqlColumn
 from headrace.ingest.cdc.mysql.connection import TableShape
-from headrace.ingest.cdc.mysql.position import LogPosition, Position
+from headrace.ingest.cdc.mysql.position import LogPosition, Position, parse_position
 from headrace.ingest.error import IngestError
 from headrace.ingest.settings import SettingError, Settings
 from headrace.ingest.sources import mysql_cdc
@@ -54,6 +54,19 @@ def test_a_position_after_the_end_of_the_log_is_an_error() -> None:
         source._check_log(Position(LogPosition("log.000001", 101)))
     with pytest.raises(IngestError, match="is gone"):
         source._check_log(Position(LogPosition("log.000002", 4)))
+
+
+def test_rows_of_an_open_transaction_are_kept_by_its_id_for_another_server() -> None:
+    source = make()
+    source._server = "new"
+    source._batcher = Batcher(10, source._to_marks)
+    source._catalog = SimpleNamespace(logged_gtids=lambda **_: ("0-1-9", ""))
+    for server in ("old", ""):
+        source._check_log(Position(START, 2, "0-1-5", server, "0-1-6"))
+        expected = Position(START, 0, "0-1-5", "", None, (("0-1-6", 2),))
+        assert source._position == expected
+    (batch,) = source._batcher.ready
+    assert parse_position(batch.marks["shop|position"]) == expected
 
 
 def test_an_invalid_url_is_not_in_the_message() -> None:
