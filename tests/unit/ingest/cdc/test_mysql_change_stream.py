@@ -12,7 +12,7 @@ from headrace.ingest.cdc.mysql.change_stream import (
     ChangeWriter,
     RowChange,
 )
-from headrace.ingest.cdc.mysql.position import LogPosition, Position
+from headrace.ingest.cdc.mysql.position import LogPosition, Position, SnapshotPart, TableProgress
 from headrace.ingest.cdc.table import Row, Table
 from headrace.ingest.event import Event
 
@@ -73,7 +73,11 @@ class Envelope:
         return [Event({}, str(after[0]).encode())]
 
 
-def captured(position: Position, taken: list[tuple[list[bytes], Position]]) -> ChangeStream:
+def captured(
+    position: Position,
+    taken: list[tuple[list[bytes], Position]],
+    progress: TableProgress | None = None,
+) -> ChangeStream:
     """Return a stream of a captured table, whose batches have one event."""
     table = CapturedTable(Table("shop", "t", "topic", [], []), ordered=False)
     source: Any = SimpleNamespace(write=lambda *_, **__: "")
@@ -85,8 +89,9 @@ def captured(position: Position, taken: list[tuple[list[bytes], Position]]) -> C
         return {}
 
     batcher = Batcher(1, to_marks)
+    tables = {} if progress is None else {"shop.t": progress}
     return ChangeStream(
-        ChangeWriter(envelope, source, lambda *_: table), batcher, position, {}, "new"
+        ChangeWriter(envelope, source, lambda *_: table), batcher, position, tables, "new"
     )
 
 
@@ -121,6 +126,19 @@ def test_rows_are_left_out_of_their_transaction_alone_wherever_another_server_lo
     made._batcher.flush()
     assert [bodies for bodies, _ in taken] == [[b"3"]]
     assert taken[-1][1] == Position(LATER, 0, "0-1-6,1-1-6", "new")
+
+
+def test_the_first_transaction_by_ids_is_not_in_a_snapshot_before_it() -> None:
+    taken: list[tuple[list[bytes], Position]] = []
+    snapshot = LogPosition(ELSEWHERE.file, 500)
+    progress = TableProgress([SnapshotPart(None, snapshot)], done=True)
+    made = captured(Position(LATER, 0, "0-1-5", ""), taken, progress)
+    made.moved(ELSEWHERE)
+    made.begin("0-1-6", snapshot)
+    made.rows(inserts(1), 700, 0, 1)
+    made.end(LogPosition(ELSEWHERE.file, 800))
+    made._batcher.flush()
+    assert [bodies for bodies, _ in taken] == [[b"1"]]
 
 
 def test_another_file_is_a_position_of_its_own() -> None:

@@ -99,9 +99,15 @@ class ChangeStream:
         self.position = position
         self.in_transaction = False
 
-    def begin(self, gtid: str | None) -> None:
-        """Take the id of the next transaction."""
+    def begin(self, gtid: str | None, start: LogPosition | None = None) -> None:
+        """Take the id of the next transaction, and where it begins.
+
+        A stream by GTIDs is sent as if from the beginning of a file, so only its first id says
+        where that one begins: snapshots of this server are compared with it.
+        """
         self._gtid = gtid
+        if start is not None and self.position.server == "":
+            self.position = self.position._replace(log=start)
         if gtid is not None and gtid in self._partly:
             self._skip = max(self._skip, self._partly[gtid])
             self._begun = True
