@@ -171,8 +171,15 @@ class MysqlCdcSource(ReplayableSource):
                 "and the position has no GTIDs by which to find it",
             )
             return
-        written, purged = map(GtidSet.parse, self._catalog.logged_gtids(mariadb=self._is_mariadb))
-        known = GtidSet.parse(position.gtids)
+        logged = self._catalog.logged_gtids(mariadb=self._is_mariadb)
+        written, purged, known = map(GtidSet.known, (*logged, position.gtids))
+        if written is None or purged is None or known is None:
+            self._lost(
+                position,
+                f"server {self._server} is another than {position.server}, which was read before, "
+                "and there are GTIDs with tags, which cannot be followed",
+            )
+            return
         if (lacking := written.lacks(known)) is not None:
             self._lost(
                 position,

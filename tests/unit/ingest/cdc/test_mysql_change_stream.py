@@ -54,6 +54,12 @@ def test_ids_are_forgotten_where_one_is_not_known(gtid: str | None) -> None:
     assert made.position == Position(LATER, 0, None, "new")
 
 
+def test_tagged_ids_count_as_not_known() -> None:
+    tagged = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:tag:1-3"
+    made, _ = stream(Position(START, 0, tagged, "new"))
+    assert made.position == Position(START, 0, None, "new")
+
+
 def test_a_server_that_takes_over_goes_on_inside_the_transaction() -> None:
     made, _ = stream(Position(LATER, 2, "0-1-5", ""))
     made.moved(ELSEWHERE)

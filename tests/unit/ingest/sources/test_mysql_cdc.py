@@ -69,6 +69,28 @@ def test_rows_of_an_open_transaction_are_kept_by_its_id_for_another_server() -> 
     assert parse_position(batch.marks["shop|position"]) == expected
 
 
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+TAGGED = f"{UUID}:1-5:tag:1-3"
+
+
+@pytest.mark.parametrize(
+    ("known", "written", "purged"),
+    [
+        (TAGGED, f"{UUID}:1-9", ""),
+        (f"{UUID}:1-5", TAGGED, ""),
+        (f"{UUID}:1-5", f"{UUID}:1-9", TAGGED),
+    ],
+)
+def test_tagged_ids_are_no_place_in_the_log_of_another_server(
+    known: str, written: str, purged: str
+) -> None:
+    source = make()
+    source._server = "new"
+    source._catalog = SimpleNamespace(logged_gtids=lambda **_: (written, purged))
+    with pytest.raises(IngestError, match="GTIDs with tags"):
+        source._check_log(Position(START, 0, known, "old"))
+
+
 def test_an_invalid_url_is_not_in_the_message() -> None:
     with pytest.raises(SettingError) as raised:
         make(url="mysql://me:hidden/word@db:3306")

@@ -90,13 +90,13 @@ class ChangeStream:
         self._partly = dict(position.partly)
         self._rows = 0
         self._gtid: str | None = None
-        self._gtids = None if position.gtids is None else GtidSet.parse(position.gtids)
+        self._gtids = GtidSet.known(position.gtids)
         self._server = server
         self._counts: dict[str, int] = {}
         self._begun = position.rows > 0
         # The event of the transaction's begin, which goes with the events of its first row.
         self._opening: list[Event] = []
-        self.position = position
+        self.position = position if self._gtids is not None else position._replace(gtids=None)
         self.in_transaction = False
 
     def begin(self, gtid: str | None, start: LogPosition | None = None) -> None:
