@@ -39,6 +39,8 @@ from headrace.ingest.settings import Settings, number, secret, text
 from headrace.ingest.source import ReplayableSource
 
 _log = structlog.get_logger(__name__)
+# So long a server may lag behind what was handed over before its log counts as lost.
+_LAG_SECONDS = 600
 
 
 class MysqlCdcSource(ReplayableSource):
@@ -99,6 +101,7 @@ class MysqlCdcSource(ReplayableSource):
         self._size = settings.number("batchSize")
         self._heartbeat_seconds = settings.number("heartbeat.interval.ms") / 1000
         self._server, self._is_mariadb, self._by_gtid = "", False, False
+        self._lagging_since: float | None = None
         self._control: Any = None
         self._stream: LogReader | None = None
         self._reader: SnapshotReader | None = None
@@ -149,6 +152,7 @@ class MysqlCdcSource(ReplayableSource):
         if position.server is not None and position.server != self._server:
             self._take_over(position)
             return
+        self._lagging_since = None
         size = self._catalog.log_files().get(position.log.file)
         if size is None:
             self._lost(position, f"the file {position.log.file} of the binary log is gone")
@@ -181,13 +185,9 @@ class MysqlCdcSource(ReplayableSource):
             )
             return
         if (lacking := written.lacks(known)) is not None:
-            self._lost(
-                position,
-                f"the log of server {self._server} does not have transaction {lacking}, which was "
-                "handed over: the server lags behind, lost it, or does not log what it replicates "
-                "(log_slave_updates)",
-            )
+            self._lags(position, lacking)
             return
+        self._lagging_since = None
         if (gone := known.lacks(purged)) is not None:
             self._lost(position, f"transaction {gone} was purged from the log before it was read")
             return
@@ -198,6 +198,26 @@ class MysqlCdcSource(ReplayableSource):
                 "server_changed", source=self.name, server=self._server, gtids=position.gtids
             )
             self._forget_places(position)
+
+    def _lags(self, position: Position, lacking: str) -> None:
+        """Wait for a server without a transaction that was handed over; a replica catches up, and
+        reading all tables again for that would be for nothing."""
+        problem = (
+            f"the log of server {self._server} does not have transaction {lacking}, which was "
+            "handed over: the server lags behind, lost it, or does not log what it replicates "
+            "(log_slave_updates)"
+        )
+        now = time.monotonic()
+        if self._lagging_since is None:
+            self._lagging_since = now
+        waited = now - self._lagging_since
+        if self.settings.text("log.loss") == "snapshot" and waited < _LAG_SECONDS:
+            raise IngestError(
+                f"{problem}. It is asked again; the tables are read again if it does not have it "
+                f"in {_LAG_SECONDS - waited:.0f} s"
+            )
+        self._lagging_since = None
+        self._lost(position, problem)
 
     def _check_purged(self, error: Exception) -> None:
         """Notice that MariaDB no longer has what follows the GTIDs of the position: it says so only

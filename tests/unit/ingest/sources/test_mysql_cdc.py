@@ -69,6 +69,45 @@ def test_rows_of_an_open_transaction_are_kept_by_its_id_for_another_server() -> 
     assert parse_position(batch.marks["shop|position"]) == expected
 
 
+def test_a_server_that_lags_behind_is_waited_for_before_tables_are_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(mysql_cdc, "time", SimpleNamespace(monotonic=lambda: now))
+    source = make(**{"log.loss": "snapshot"})
+    source._server = "new"
+    source._batcher = Batcher(10, source._to_marks)
+    written = "0-1-5"
+    source._catalog = SimpleNamespace(
+        logged_gtids=lambda **_: (written, ""), log_files=lambda: {START.file: 100}
+    )
+    position = source._position = Position(START, 0, "0-1-6", "old")
+
+    def refused() -> None:
+        with pytest.raises(IngestError, match="lags behind"):
+            source._check_log(position)
+        assert (source._position, list(source._batcher.ready)) == (position, [])
+
+    refused()
+    now += 599
+    refused()
+    written = "0-1-6"
+    source._check_log(position)  # it has caught up
+    assert source._by_gtid
+    source._batcher.ready.clear()
+
+    written, source._position = "0-1-5", position
+    refused()  # the time begins again
+    now += 600
+    source._server = "old"
+    source._check_log(position)  # the server of the position is back
+    source._server = "new"
+    refused()
+    now += 600
+    source._check_log(position)
+    assert source._position is None
+
+
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 TAGGED = f"{UUID}:1-5:tag:1-3"
 
