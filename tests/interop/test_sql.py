@@ -1,11 +1,14 @@
 """The sql source and the sql sink with a real PostgreSQL."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
 
-from headrace.ingest.error import IngestError
+from headrace.ingest.error import DeliveryFailed, IngestError
+from headrace.ingest.event import EventBatch
+from headrace.ingest.sink import Sink
 from headrace.ingest.sources.sql import SqlSource
 from headrace.testing.readiness import wait_until
 from testkit.peer.postgres import PostgresServer
@@ -74,6 +77,29 @@ def test_a_table_is_kept_in_another_one(
             )
             wait_until(lambda: len(orders("copies")) == 31, what="the row after refused ones")
     assert len((folder / "dead.jsonl").read_text().splitlines()) == 25
+
+
+def test_an_update_keeps_what_was_not_logged(postgres: PostgresServer) -> None:
+    texts = {"url": postgres.url, "table": "notes", "keyColumns": "id", "format": "debezium"}
+    sink = make("sink", "sql", texts)
+    assert isinstance(sink, Sink)
+    after = {"id": 1, "body": "__debezium_unavailable_value", "tags": ["a"], "extra": {"b": 1}}
+    batch = EventBatch.plain([json.dumps({"op": "u", "after": after}).encode()])
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE TABLE notes (id int PRIMARY KEY, body text NOT NULL, tags text[], extra jsonb)"
+        )
+        sink.start()
+        try:
+            with pytest.raises(DeliveryFailed, match="no row"):
+                sink.deliver(batch)
+            connection.execute("INSERT INTO notes VALUES (1, 'long')")
+            sink.deliver(batch)
+        finally:
+            sink.stop()
+        assert connection.execute("SELECT * FROM notes").fetchall() == [
+            (1, "long", ["a"], {"b": 1})
+        ]
 
 
 def test_a_password_is_in_no_message(

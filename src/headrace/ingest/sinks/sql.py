@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from sqlalchemy.engine import Connection
@@ -17,7 +17,13 @@ from headrace.ingest.settings import Settings, flag, number, text
 from headrace.ingest.sink import Sink
 from headrace.ingest.sql.column_value import BadRow
 from headrace.ingest.sql.database import DATABASE_SETTINGS, Database, table_name
-from headrace.ingest.sql.table_writer import UPSERTS, Change, TableWriter, create_table
+from headrace.ingest.sql.table_writer import (
+    UPSERTS,
+    Change,
+    TableWriter,
+    create_table,
+    not_deleted_later,
+)
 
 _log = structlog.get_logger(__name__)
 _FAILED = "rows were not written"
@@ -31,6 +37,22 @@ _UNAVAILABLE = (
     base64.b64encode(_PLACEHOLDER.encode()).decode(),
     [_PLACEHOLDER],
 )
+_NO_ROW = "the update lacks values that were not logged, and the table has no row to keep them"
+
+
+class _Parsed(NamedTuple):
+    """What an event says about a row.
+
+    Attributes:
+        update: the row was there before.
+        unlogged: the columns whose values the database did not log.
+    """
+
+    event: Event
+    fields: dict[str, Any]
+    delete: bool = False
+    update: bool = False
+    unlogged: tuple[str, ...] = ()
 
 
 class SqlSink(Sink):
@@ -116,38 +138,59 @@ class SqlSink(Sink):
             writer = self._created(connection, parsed)
         self._writer = writer
         changes: list[Change] = []
-        for event, fields, delete in parsed:
+        for each in parsed:
             try:
-                if self._ignore_unknown:
-                    fields = {key: each for key, each in fields.items() if key in writer.table.c}
-                make = writer.deletion if delete else writer.row
-                changes.append(make(event, fields))
+                changes.append(self._change(writer, each))
             except BadRow as error:
-                dead.append(DeadLetter(event, str(error)))
+                dead.append(DeadLetter(each.event, str(error)))
+        missed = self._execute(connection, writer, changes, dead)
+        dead += [DeadLetter(each.event, _NO_ROW) for each in not_deleted_later(missed, changes)]
+        return dead
+
+    def _change(self, writer: TableWriter, parsed: _Parsed) -> Change:
+        fields = parsed.fields
+        if self._ignore_unknown:
+            fields = {key: each for key, each in fields.items() if key in writer.table.c}
+        if parsed.delete:
+            return writer.deletion(parsed.event, fields)
+        unlogged = [each for each in parsed.unlogged if each in writer.table.c]
+        if unlogged and not parsed.update:
+            raise BadRow(
+                f"the value of column {unlogged[0]} was not logged, and a row that is new has none "
+                "to keep: write REPLICA IDENTITY FULL for the table in PostgreSQL"
+            )
+        return writer.row(parsed.event, fields, partial=bool(unlogged))
+
+    def _execute(
+        self,
+        connection: Connection,
+        writer: TableWriter,
+        changes: list[Change],
+        dead: list[DeadLetter],
+    ) -> list[Change]:
+        """Execute changes, and return the updates that found no row.
+
+        With a dead letter file, rows that the table refuses are added to `dead`: then each row is
+        written under a savepoint of its own.
+        """
         if self._dead is None:
-            writer.write(connection, changes)
-            return dead
+            return writer.write(connection, changes)
         try:
             with connection.begin_nested():
-                writer.write(connection, changes)
+                return writer.write(connection, changes)
         except (StatementError, UnicodeError) as error:
             if not _is_about_rows(error):
                 raise
-            dead += self._one_by_one(connection, writer, changes)
-        return dead
-
-    def _one_by_one(
-        self, connection: Connection, writer: TableWriter, changes: list[Change]
-    ) -> Iterator[DeadLetter]:
-        """Write each row under a savepoint of its own, and yield those that the table refuses."""
+        missed: list[Change] = []
         for change in changes:
             try:
                 with connection.begin_nested():
-                    writer.write(connection, [change])
+                    missed += writer.write(connection, [change])
             except (StatementError, UnicodeError) as error:
                 if not _is_about_rows(error):
                     raise
-                yield DeadLetter(change.event, self._database.sentence(error))
+                dead.append(DeadLetter(change.event, self._database.sentence(error)))
+        return missed
 
     def _set_aside(self, dead: list[DeadLetter]) -> None:
         """Write rows to the dead letter file before the others are committed."""
@@ -164,22 +207,21 @@ class SqlSink(Sink):
         self.counters.add("EventWriteFail", len(dead))
         _log.warning("rows_set_aside", sink=self.name, count=len(dead), reason=first)
 
-    def _parsed(
-        self, batch: EventBatch, dead: list[DeadLetter]
-    ) -> Iterator[tuple[Event, dict[str, Any], bool]]:
-        """Yield the fields of each event, and whether it deletes."""
+    def _parsed(self, batch: EventBatch, dead: list[DeadLetter]) -> Iterator[_Parsed]:
+        """Yield what each event says; those that say nothing are added to `dead`."""
         for event in batch:
             try:
                 if not event.body:
-                    yield event, self._key_fields(event), True
+                    yield _Parsed(event, self._key_fields(event), delete=True)
                     continue
-                fields, delete = _object(event.body), False
+                parsed = _Parsed(event, _object(event.body))
                 if self._debezium:
-                    fields, delete = _unwrapped(fields)
-                    if delete:
+                    parsed = _unwrapped(parsed)
+                    if parsed.delete:
                         self._check_deletes()
-                        fields = self._removed_key(event, fields)
-                yield event, fields, delete
+                        key = self._removed_key(event, parsed.fields)
+                        parsed = parsed._replace(fields=key)
+                yield parsed
             except BadRow as error:
                 dead.append(DeadLetter(event, str(error)))
 
@@ -222,10 +264,8 @@ class SqlSink(Sink):
     def _open(self, connection: Connection) -> TableWriter | None:
         return TableWriter.of(connection, self._name, self._keys, upsert=self._upsert)
 
-    def _created(
-        self, connection: Connection, parsed: list[tuple[Event, dict[str, Any], bool]]
-    ) -> TableWriter:
-        rows = [fields for _, fields, delete in parsed if not delete]
+    def _created(self, connection: Connection, parsed: list[_Parsed]) -> TableWriter:
+        rows = [each.fields for each in parsed if not each.delete]
         if self.settings.flag("autoCreate") and rows:
             create_table(connection, self._name, self._keys, rows)
         writer = self._open(connection)
@@ -257,8 +297,9 @@ def _object(body: bytes) -> dict[str, Any]:
     return value
 
 
-def _unwrapped(value: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return the row of Debezium's envelope, and whether it was deleted."""
+def _unwrapped(parsed: _Parsed) -> _Parsed:
+    """Return what Debezium's envelope in the fields says."""
+    value = parsed.fields
     payload = value.get("payload") if "schema" in value else value
     if not isinstance(payload, dict) or "op" not in payload:
         raise BadRow("the body is no envelope of Debezium: it has no op")
@@ -266,7 +307,13 @@ def _unwrapped(value: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     row = payload.get("before" if delete else "after")
     if not isinstance(row, dict):
         raise BadRow(f"the envelope has no row of its op {payload['op']!r}")
-    return {name: value for name, value in row.items() if value not in _UNAVAILABLE}, delete
+    return _Parsed(
+        parsed.event,
+        {name: each for name, each in row.items() if each not in _UNAVAILABLE},
+        delete=delete,
+        update=payload["op"] == "u",
+        unlogged=tuple(name for name, each in row.items() if each in _UNAVAILABLE),
+    )
 
 
 def _is_about_rows(error: StatementError | UnicodeError) -> bool:

@@ -39,6 +39,8 @@ from headrace.ingest.settings import Settings, number, secret, text
 from headrace.ingest.source import ReplayableSource
 
 _log = structlog.get_logger(__name__)
+# So long a server may lag behind what was handed over before its log counts as lost.
+_LAG_SECONDS = 600
 
 
 class MysqlCdcSource(ReplayableSource):
@@ -99,6 +101,7 @@ class MysqlCdcSource(ReplayableSource):
         self._size = settings.number("batchSize")
         self._heartbeat_seconds = settings.number("heartbeat.interval.ms") / 1000
         self._server, self._is_mariadb, self._by_gtid = "", False, False
+        self._lagging_since: float | None = None
         self._control: Any = None
         self._stream: LogReader | None = None
         self._reader: SnapshotReader | None = None
@@ -149,6 +152,7 @@ class MysqlCdcSource(ReplayableSource):
         if position.server is not None and position.server != self._server:
             self._take_over(position)
             return
+        self._lagging_since = None
         size = self._catalog.log_files().get(position.log.file)
         if size is None:
             self._lost(position, f"the file {position.log.file} of the binary log is gone")
@@ -171,25 +175,49 @@ class MysqlCdcSource(ReplayableSource):
                 "and the position has no GTIDs by which to find it",
             )
             return
-        written, purged = map(GtidSet.parse, self._catalog.logged_gtids(mariadb=self._is_mariadb))
-        known = GtidSet.parse(position.gtids)
-        if (lacking := written.lacks(known)) is not None:
+        logged = self._catalog.logged_gtids(mariadb=self._is_mariadb)
+        written, purged, known = map(GtidSet.known, (*logged, position.gtids))
+        if written is None or purged is None or known is None:
             self._lost(
                 position,
-                f"the log of server {self._server} does not have transaction {lacking}, which was "
-                "handed over: the server lags behind, lost it, or does not log what it replicates "
-                "(log_slave_updates)",
+                f"server {self._server} is another than {position.server}, which was read before, "
+                "and there are GTIDs with tags, which cannot be followed",
             )
             return
+        if (lacking := written.lacks(known)) is not None:
+            self._lags(position, lacking)
+            return
+        self._lagging_since = None
         if (gone := known.lacks(purged)) is not None:
             self._lost(position, f"transaction {gone} was purged from the log before it was read")
             return
         self._by_gtid = True
+        self._position = position.for_another_server()
         if position.server:
             _log.warning(
                 "server_changed", source=self.name, server=self._server, gtids=position.gtids
             )
             self._forget_places(position)
+
+    def _lags(self, position: Position, lacking: str) -> None:
+        """Wait for a server without a transaction that was handed over; a replica catches up, and
+        reading all tables again for that would be for nothing."""
+        problem = (
+            f"the log of server {self._server} does not have transaction {lacking}, which was "
+            "handed over: the server lags behind, lost it, or does not log what it replicates "
+            "(log_slave_updates)"
+        )
+        now = time.monotonic()
+        if self._lagging_since is None:
+            self._lagging_since = now
+        waited = now - self._lagging_since
+        if self.settings.text("log.loss") == "snapshot" and waited < _LAG_SECONDS:
+            raise IngestError(
+                f"{problem}. It is asked again; the tables are read again if it does not have it "
+                f"in {_LAG_SECONDS - waited:.0f} s"
+            )
+        self._lagging_since = None
+        self._lost(position, problem)
 
     def _check_purged(self, error: Exception) -> None:
         """Notice that MariaDB no longer has what follows the GTIDs of the position: it says so only
@@ -215,8 +243,7 @@ class MysqlCdcSource(ReplayableSource):
                 _log.warning("table_changes_repeated", source=self.name, table=name)
             self._tables[name] = replace(progress, parts=[], again=True)
             marks[self._names.table(name)] = progress_mark(self._tables[name])
-        self._position = position._replace(server="")
-        marks[self._names.position] = position_mark(self._position)
+        marks[self._names.position] = position_mark(position.for_another_server())
         self._batcher.ready.append(EventBatch([], [], marks))
 
     def _lost(self, position: Position, problem: str) -> None:

@@ -1,6 +1,6 @@
 """Writes rows into a table: inserts, upserts and deletes in the dialect of the database."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -25,16 +25,18 @@ class Change(NamedTuple):
 
     Attributes:
         values: of the columns of a row; of a delete, only of the key columns.
+        partial: the row has more values, which only the table knows: it must be there.
     """
 
     event: Event
     delete: bool
     values: dict[str, Any]
+    partial: bool = False
 
     @property
-    def shape(self) -> tuple[bool, tuple[str, ...]]:
+    def shape(self) -> tuple[bool, bool, tuple[str, ...]]:
         """Changes of one shape have the same statement."""
-        return self.delete, tuple(sorted(self.values))
+        return self.delete, self.partial, tuple(sorted(self.values))
 
 
 class TableWriter:
@@ -78,8 +80,11 @@ class TableWriter:
             )
         return cls(table, keys, upsert=upsert)
 
-    def row(self, event: Event, fields: dict[str, Any]) -> Change:
+    def row(self, event: Event, fields: dict[str, Any], *, partial: bool = False) -> Change:
         """Return the change that writes a row.
+
+        Args:
+            partial: an upsert must find the row, which has values that `fields` lacks.
 
         Raises:
             BadRow: the table does not take it.
@@ -97,6 +102,7 @@ class TableWriter:
             event,
             False,
             {name: column_value(columns[name], value) for name, value in fields.items()},
+            partial and self._upsert,
         )
 
     def deletion(self, event: Event, fields: dict[str, Any]) -> Change:
@@ -114,9 +120,13 @@ class TableWriter:
             event, True, {key: column_value(columns[key], fields[key]) for key in self._keys}
         )
 
-    def write(self, connection: Connection, changes: Iterable[Change]) -> None:
-        """Execute changes in their order."""
-        for (delete, names), some in groupby(changes, key=lambda change: change.shape):
+    def write(self, connection: Connection, changes: Iterable[Change]) -> list[Change]:
+        """Execute changes in their order, and return the partial ones that found no row."""
+        missed: list[Change] = []
+        for (delete, partial, names), some in groupby(changes, key=lambda change: change.shape):
+            if partial:
+                missed += self._update(connection, names, some)
+                continue
             rows = [change.values for change in some]
             if delete:
                 statement = self._delete()
@@ -124,6 +134,20 @@ class TableWriter:
                 connection.execute(statement, rows)
             else:
                 connection.execute(self.statement(connection.dialect.name, names), rows)
+        return missed
+
+    def _update(
+        self, connection: Connection, names: Sequence[str], changes: Iterable[Change]
+    ) -> Iterator[Change]:
+        """Update rows, each by a statement of its own: drivers do not count those of many."""
+        # A row of keys alone changes nothing that is there, and must be there all the same.
+        others = [name for name in names if name not in self._keys] or self._keys[:1]
+        columns = self.table.columns
+        for change in changes:
+            is_row = [columns[key] == change.values[key] for key in self._keys]
+            new = {columns[name]: change.values[name] for name in others}
+            if connection.execute(sa.update(self.table).where(*is_row).values(new)).rowcount == 0:
+                yield change
 
     def _delete(self) -> sa.Delete:
         conditions = [
@@ -149,6 +173,23 @@ class TableWriter:
             return insert.on_conflict_do_nothing(index_elements=self._keys)  # type: ignore[no-any-return]
         changed = {name: insert.excluded[name] for name in others}
         return insert.on_conflict_do_update(index_elements=self._keys, set_=changed)  # type: ignore[no-any-return]
+
+
+def not_deleted_later(missed: Iterable[Change], changes: Sequence[Change]) -> list[Change]:
+    """Return those of `missed` whose row no later one of `changes` deletes.
+
+    A batch that comes again after a lost commit updates rows that it has deleted before.
+    """
+    places = {id(change): place for place, change in enumerate(changes)}
+    deleted = [(place, change.values) for place, change in enumerate(changes) if change.delete]
+    return [
+        each
+        for each in missed
+        if not any(
+            place > places[id(each)] and key.items() <= each.values.items()
+            for place, key in deleted
+        )
+    ]
 
 
 def create_table(

@@ -38,6 +38,16 @@ class FakeServer:
             raise OperationalError(1205, "Lock wait timeout exceeded")
 
 
+@pytest.mark.parametrize(("set_of_log", "known"), [("1-7", True), ("1-7:tag:1", False)])
+def test_the_end_of_the_log_has_no_ids_that_cannot_be_followed(
+    monkeypatch: pytest.MonkeyPatch, set_of_log: str, known: bool
+) -> None:
+    gtids = f"3e11fa47-71ca-11e1-9e33-c80aa9429562:{set_of_log}"
+    monkeypatch.setattr(MysqlCatalog, "_rows", lambda *_: [("log.1", 4, "", "", gtids)])
+    found = MysqlCatalog(None).log_end_gtids()
+    assert found == (LogPosition("log.1", 4), gtids if known else None)
+
+
 @pytest.fixture
 def _fixed_log_end(monkeypatch: pytest.MonkeyPatch) -> None:
     end = LogPosition("log.1", 4), "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7"

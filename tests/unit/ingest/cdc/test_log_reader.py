@@ -24,8 +24,8 @@ class Stream:
         self.in_transaction = False
         self.calls: list[str] = []
 
-    def begin(self, gtid: str) -> None:
-        self.calls.append("begin")
+    def begin(self, gtid: str, start: LogPosition) -> None:
+        self.calls.append(f"begin {gtid} at {start.offset}")
 
     def rows(self, *_: object) -> None:
         self.in_transaction = True
@@ -168,6 +168,13 @@ def test_a_savepoint_does_not_end_the_transaction(reader: Any, text: str) -> Non
     made = reader([query("ROLLBACK"), query("ALTER TABLE t ADD a int")])
     made.read(stream)
     assert stream.calls[2:] == ["ROLLBACK", "ALTER TABLE t ADD a int"]
+
+
+def test_a_transaction_begins_where_the_event_of_its_id_does(reader: Any) -> None:
+    stream = Stream()
+    begun = make(event.MariadbGtidEvent, gtid="0-1-6", log_pos=442, event_size=42)
+    reader([begun]).read(stream)
+    assert stream.calls == ["begin 0-1-6 at 400"]
 
 
 def test_xa_is_refused(reader: Any) -> None:

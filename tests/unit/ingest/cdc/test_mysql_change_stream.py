@@ -1,12 +1,20 @@
 """The position that a stream of a binary log leaves behind."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from headrace.ingest.cdc.batcher import Batcher
-from headrace.ingest.cdc.mysql.change_stream import ChangeStream, ChangeWriter, RowChange
-from headrace.ingest.cdc.mysql.position import LogPosition, Position
+from headrace.ingest.cdc.mysql.change_stream import (
+    CapturedTable,
+    ChangeStream,
+    ChangeWriter,
+    RowChange,
+)
+from headrace.ingest.cdc.mysql.position import LogPosition, Position, SnapshotPart, TableProgress
+from headrace.ingest.cdc.table import Row, Table
+from headrace.ingest.event import Event
 
 START, LATER = LogPosition("log.000001", 4), LogPosition("log.000001", 400)
 ELSEWHERE = LogPosition("other.000007", 4)
@@ -46,6 +54,12 @@ def test_ids_are_forgotten_where_one_is_not_known(gtid: str | None) -> None:
     assert made.position == Position(LATER, 0, None, "new")
 
 
+def test_tagged_ids_count_as_not_known() -> None:
+    tagged = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:tag:1-3"
+    made, _ = stream(Position(START, 0, tagged, "new"))
+    assert made.position == Position(START, 0, None, "new")
+
+
 def test_a_server_that_takes_over_goes_on_inside_the_transaction() -> None:
     made, _ = stream(Position(LATER, 2, "0-1-5", ""))
     made.moved(ELSEWHERE)
@@ -56,6 +70,81 @@ def test_a_server_that_takes_over_goes_on_inside_the_transaction() -> None:
     end = LogPosition("other.000007", 900)
     made.end(end)
     assert made.position == Position(end, 0, "0-1-6", "new")
+
+
+class Envelope:
+    """Writes the keys of rows alone."""
+
+    def insert(self, table: Table, after: Row, *_: object) -> list[Event]:
+        return [Event({}, str(after[0]).encode())]
+
+
+def captured(
+    position: Position,
+    taken: list[tuple[list[bytes], Position]],
+    progress: TableProgress | None = None,
+) -> ChangeStream:
+    """Return a stream of a captured table, whose batches have one event."""
+    table = CapturedTable(Table("shop", "t", "topic", [], []), ordered=False)
+    source: Any = SimpleNamespace(write=lambda *_, **__: "")
+    envelope: Any = Envelope()
+    batcher: Batcher[Position]
+
+    def to_marks(each: Position) -> dict[str, str]:
+        taken.append((list(batcher._bodies[: batcher._boundary]), each))
+        return {}
+
+    batcher = Batcher(1, to_marks)
+    tables = {} if progress is None else {"shop.t": progress}
+    return ChangeStream(
+        ChangeWriter(envelope, source, lambda *_: table), batcher, position, tables, "new"
+    )
+
+
+def inserts(*keys: int) -> list[RowChange]:
+    return [RowChange("shop", "t", None, {"id": key}) for key in keys]
+
+
+def test_rows_are_left_out_of_their_transaction_alone_wherever_another_server_logs_it() -> None:
+    taken: list[tuple[list[bytes], Position]] = []
+    made = captured(Position(START, 0, "0-1-5", "old"), taken)
+    made.begin("1-1-6")
+    made.rows(inserts(1, 2, 3), 300, 0, 1)  # the agent is killed, with the third not handed over
+    position = taken[-1][1].for_another_server()
+
+    taken.clear()
+    made = captured(position, taken)
+    made.begin("0-1-6")
+    made.rows(inserts(7, 8), 300, 0, 1)
+    assert taken[-1][1].rows == 1
+    again = taken[-1][1].for_another_server()  # a third server, inside another transaction
+    assert dict(again.partly) == {"1-1-6": 2, "0-1-6": 1}
+    made.end(LATER)
+    made._batcher.flush()
+    assert [bodies for bodies, _ in taken] == [[b"7"], [b"8"]]
+    position = taken[-1][1]
+
+    taken.clear()
+    made = captured(position, taken)  # restarted between the two transactions
+    made.begin("1-1-6")
+    made.rows(inserts(1, 2, 3), 600, 0, 1)
+    made.end(LATER)
+    made._batcher.flush()
+    assert [bodies for bodies, _ in taken] == [[b"3"]]
+    assert taken[-1][1] == Position(LATER, 0, "0-1-6,1-1-6", "new")
+
+
+def test_the_first_transaction_by_ids_is_not_in_a_snapshot_before_it() -> None:
+    taken: list[tuple[list[bytes], Position]] = []
+    snapshot = LogPosition(ELSEWHERE.file, 500)
+    progress = TableProgress([SnapshotPart(None, snapshot)], done=True)
+    made = captured(Position(LATER, 0, "0-1-5", ""), taken, progress)
+    made.moved(ELSEWHERE)
+    made.begin("0-1-6", snapshot)
+    made.rows(inserts(1), 700, 0, 1)
+    made.end(LogPosition(ELSEWHERE.file, 800))
+    made._batcher.flush()
+    assert [bodies for bodies, _ in taken] == [[b"1"]]
 
 
 def test_another_file_is_a_position_of_its_own() -> None:

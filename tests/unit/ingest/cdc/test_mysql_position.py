@@ -39,6 +39,7 @@ def test_marks_are_read_back() -> None:
         Position(FIRST, 17),
         Position(FIRST, 0, "0-1-5", "a/1"),
         Position(FIRST, 1, ""),
+        Position(FIRST, 1, "0-1-5", "", "0-1-6", (("1-1-7", 3),)),
     ):
         assert parse_position(position_mark(position)) == position
     progress = TableProgress([SnapshotPart((1, 2), FIRST), SnapshotPart(None, LATER)], True)

@@ -26,6 +26,8 @@ from headrace.ingest.sql.table_writer import Change, TableWriter
 from headrace.model.error import ConfigError
 from testkit.sample.ingest_agent import make
 
+UNLOGGED = "__debezium_unavailable_value"
+
 
 class Shop:
     """A database with one table of orders, and the sink's dead letters."""
@@ -131,11 +133,57 @@ def test_a_delete_takes_the_row_that_its_key_names(shop: Shop) -> None:
 
 def test_a_value_that_was_not_logged_leaves_its_column_as_it_is(shop: Shop) -> None:
     shop.query("INSERT INTO orders (id, item, raw) VALUES (1, 'long', x'00ff')")
-    missing = "__debezium_unavailable_value"
-    after = {"id": 1, "item": missing, "raw": b64encode(missing.encode()).decode(), "price": "2"}
+    raw = b64encode(UNLOGGED.encode()).decode()
+    after = {"id": 1, "item": UNLOGGED, "raw": raw, "price": "2"}
     with shop.sink(format="debezium") as sink:
         sink.deliver(rows({"op": "u", "before": None, "after": after}))
     assert shop.query("SELECT item, raw, price FROM orders") == [("long", b"\x00\xff", 2)]
+
+
+def test_an_update_without_a_value_that_must_not_be_null_changes_its_row(shop: Shop) -> None:
+    shop.query("CREATE TABLE notes (id INTEGER PRIMARY KEY, body TEXT NOT NULL, new_id INTEGER)")
+    shop.query("INSERT INTO notes VALUES (1, 'long', 5)")
+    changed = {"op": "u", "after": {"id": 1, "body": UNLOGGED, "new_id": 6}}
+    same = {"op": "u", "after": {"id": 1, "body": UNLOGGED}}
+    with shop.sink(format="debezium", table="notes") as sink:
+        sink.deliver(rows(changed, same))
+    assert shop.query("SELECT * FROM notes") == [(1, "long", 6)]
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"), [("c", "a row that is new"), ("r", "a row that is new"), ("u", "no row")]
+)
+def test_a_row_whose_value_nobody_has_is_not_written(shop: Shop, op: str, reason: str) -> None:
+    lacking = {"op": op, "after": {"id": 1, "item": UNLOGGED}}
+    whole = {"op": "c", "after": {"id": 2, "item": "a"}}
+    refused = {"op": "c", "after": {"id": 3, "item": "a"}}
+    shop.query("CREATE UNIQUE INDEX items ON orders (item)")
+    with shop.sink(format="debezium", deadLetterFile=str(shop.letters)) as sink:
+        sink.deliver(rows(lacking, whole))
+        assert [reason in each for each in shop.reasons] == [True]
+        sink.deliver(rows(refused, lacking))  # these are written one by one
+        assert sorted(reason in each for each in shop.reasons) == [False, True, True]
+    assert shop.query("SELECT id, item FROM orders") == [(2, "a")]
+    with shop.sink(format="debezium") as sink, pytest.raises(DeliveryFailed, match=reason):
+        sink.deliver(rows(lacking))
+
+
+def test_a_value_that_was_not_logged_may_have_no_column(shop: Shop) -> None:
+    with shop.sink(format="debezium", ignoreUnknownFields="true") as sink:
+        sink.deliver(rows({"op": "c", "after": {"id": 1, "document": UNLOGGED}}))
+    assert shop.query("SELECT id FROM orders") == [(1,)]
+
+
+def test_a_batch_that_comes_again_may_update_a_row_that_it_deleted(shop: Shop) -> None:
+    shop.query("INSERT INTO orders (id, item) VALUES (1, 'long')")
+    batch = rows(
+        {"op": "u", "after": {"id": 1, "item": UNLOGGED, "price": "2"}},
+        {"op": "d", "before": {"id": 1}},
+    )
+    with shop.sink(format="debezium", delete="true") as sink:
+        sink.deliver(batch)
+        sink.deliver(batch)
+    assert shop.query("SELECT id FROM orders") == []
 
 
 def test_a_batch_with_a_bad_row_stays_in_the_channel(shop: Shop) -> None:
@@ -193,10 +241,12 @@ def test_violated_checks_of_mysql_are_about_rows(
 ) -> None:
     write = TableWriter.write
 
-    def checked(writer: TableWriter, connection: Connection, changes: Sequence[Change]) -> None:
+    def checked(
+        writer: TableWriter, connection: Connection, changes: Sequence[Change]
+    ) -> list[Change]:
         if any(change.values["id"] == 1 for change in changes):
             raise OperationalError("INSERT", {}, Exception(number, "refused"))
-        write(writer, connection, changes)
+        return write(writer, connection, changes)
 
     monkeypatch.setattr(TableWriter, "write", checked)
     with shop.sink(deadLetterFile=str(shop.letters)) as sink:

@@ -8,7 +8,7 @@ import pytest
 from headrace.ingest.cdc.batcher import Batcher
 from headrace.ingest.cdc.mysql.column_type import MysqlColumn
 from headrace.ingest.cdc.mysql.connection import TableShape
-from headrace.ingest.cdc.mysql.position import LogPosition, Position
+from headrace.ingest.cdc.mysql.position import LogPosition, Position, parse_position
 from headrace.ingest.error import IngestError
 from headrace.ingest.settings import SettingError, Settings
 from headrace.ingest.sources import mysql_cdc
@@ -54,6 +54,80 @@ def test_a_position_after_the_end_of_the_log_is_an_error() -> None:
         source._check_log(Position(LogPosition("log.000001", 101)))
     with pytest.raises(IngestError, match="is gone"):
         source._check_log(Position(LogPosition("log.000002", 4)))
+
+
+def test_rows_of_an_open_transaction_are_kept_by_its_id_for_another_server() -> None:
+    source = make()
+    source._server = "new"
+    source._batcher = Batcher(10, source._to_marks)
+    source._catalog = SimpleNamespace(logged_gtids=lambda **_: ("0-1-9", ""))
+    for server in ("old", ""):
+        source._check_log(Position(START, 2, "0-1-5", server, "0-1-6"))
+        expected = Position(START, 0, "0-1-5", "", None, (("0-1-6", 2),))
+        assert source._position == expected
+    (batch,) = source._batcher.ready
+    assert parse_position(batch.marks["shop|position"]) == expected
+
+
+def test_a_server_that_lags_behind_is_waited_for_before_tables_are_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(mysql_cdc, "time", SimpleNamespace(monotonic=lambda: now))
+    source = make(**{"log.loss": "snapshot"})
+    source._server = "new"
+    source._batcher = Batcher(10, source._to_marks)
+    written = "0-1-5"
+    source._catalog = SimpleNamespace(
+        logged_gtids=lambda **_: (written, ""), log_files=lambda: {START.file: 100}
+    )
+    position = source._position = Position(START, 0, "0-1-6", "old")
+
+    def refused() -> None:
+        with pytest.raises(IngestError, match="lags behind"):
+            source._check_log(position)
+        assert (source._position, list(source._batcher.ready)) == (position, [])
+
+    refused()
+    now += 599
+    refused()
+    written = "0-1-6"
+    source._check_log(position)  # it has caught up
+    assert source._by_gtid
+    source._batcher.ready.clear()
+
+    written, source._position = "0-1-5", position
+    refused()  # the time begins again
+    now += 600
+    source._server = "old"
+    source._check_log(position)  # the server of the position is back
+    source._server = "new"
+    refused()
+    now += 600
+    source._check_log(position)
+    assert source._position is None
+
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+TAGGED = f"{UUID}:1-5:tag:1-3"
+
+
+@pytest.mark.parametrize(
+    ("known", "written", "purged"),
+    [
+        (TAGGED, f"{UUID}:1-9", ""),
+        (f"{UUID}:1-5", TAGGED, ""),
+        (f"{UUID}:1-5", f"{UUID}:1-9", TAGGED),
+    ],
+)
+def test_tagged_ids_are_no_place_in_the_log_of_another_server(
+    known: str, written: str, purged: str
+) -> None:
+    source = make()
+    source._server = "new"
+    source._catalog = SimpleNamespace(logged_gtids=lambda **_: (written, purged))
+    with pytest.raises(IngestError, match="GTIDs with tags"):
+        source._check_log(Position(START, 0, known, "old"))
 
 
 def test_an_invalid_url_is_not_in_the_message() -> None:

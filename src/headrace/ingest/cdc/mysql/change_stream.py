@@ -1,7 +1,8 @@
 """From the events of a binary log to batches of events.
 
 Rule 1: positions are those between transactions, with the number of changed rows since. A restart
-    reads the transaction again and leaves out so many rows: a binary log never changes.
+    reads the transaction again and leaves out so many rows: a binary log never changes. Another
+    server may log other transactions before it, so there its id says which rows to leave out.
 Rule 2: the ids of transactions (GTIDs) are collected, so that another server can go on. Where one
     is missing they are forgotten: a wrong set would leave out changes or repeat them.
 Rule 3: changes that a snapshot's rows hold already are left out, by the position of their
@@ -86,20 +87,30 @@ class ChangeStream:
         self._batcher = batcher
         self._progress = progress
         self._skip = position.rows
+        self._partly = dict(position.partly)
         self._rows = 0
         self._gtid: str | None = None
-        self._gtids = None if position.gtids is None else GtidSet.parse(position.gtids)
+        self._gtids = GtidSet.known(position.gtids)
         self._server = server
         self._counts: dict[str, int] = {}
         self._begun = position.rows > 0
         # The event of the transaction's begin, which goes with the events of its first row.
         self._opening: list[Event] = []
-        self.position = position
+        self.position = position if self._gtids is not None else position._replace(gtids=None)
         self.in_transaction = False
 
-    def begin(self, gtid: str | None) -> None:
-        """Take the id of the next transaction."""
+    def begin(self, gtid: str | None, start: LogPosition | None = None) -> None:
+        """Take the id of the next transaction, and where it begins.
+
+        A stream by GTIDs is sent as if from the beginning of a file, so only its first id says
+        where that one begins: snapshots of this server are compared with it.
+        """
         self._gtid = gtid
+        if start is not None and self.position.server == "":
+            self.position = self.position._replace(log=start)
+        if gtid is not None and gtid in self._partly:
+            self._skip = max(self._skip, self._partly[gtid])
+            self._begun = True
 
     def rows(self, changes: Sequence[RowChange], end: int, seconds: int, server_id: int) -> None:
         """Take the rows of one event, which ends at `end`."""
@@ -148,10 +159,12 @@ class ChangeStream:
         """Return the position after the transaction, which ends at `log`."""
         if self._gtid is None:
             self._gtids = None
+        else:
+            self._partly.pop(self._gtid, None)
         if self._gtids is not None and self._gtid is not None:
             self._gtids.add(self._gtid)
         gtids = None if self._gtids is None else str(self._gtids)
-        return Position(log, 0, gtids, self._server)
+        return Position(log, 0, gtids, self._server, partly=tuple(self._partly.items()))
 
     def _change(
         self, change: RowChange, number: int, end: int, seconds: int, server_id: int, known: bool
@@ -167,7 +180,7 @@ class ChangeStream:
         transaction = self._transaction_block(table, seconds)
         if known:
             return
-        self.position = self.position._replace(rows=self._rows)
+        self.position = self.position._replace(rows=self._rows, gtid=self._gtid)
         source = self._source(table, number, end, seconds, server_id)
         events = [*self._opening, *self._events(table, *kept, source, transaction)]
         self._opening = []

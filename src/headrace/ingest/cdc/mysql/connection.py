@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from headrace.ingest.cdc.mysql.column_type import MysqlColumn
+from headrace.ingest.cdc.mysql.gtid import GtidSet
 from headrace.ingest.cdc.mysql.position import LogPosition
 from headrace.ingest.cdc.table_filter import TableFilter
 from headrace.ingest.error import IngestError
@@ -164,7 +165,7 @@ class MysqlCatalog:
 
     def log_end_gtids(self) -> tuple[LogPosition, str | None]:
         """Return the end of the binary log, and the ids of all transactions before it; None with
-        MariaDB, which has `gtids_at`, and without GTIDs."""
+        MariaDB, which has `gtids_at`, without GTIDs, and with ids that cannot be followed."""
         from pymysql.err import ProgrammingError
 
         try:
@@ -177,7 +178,8 @@ class MysqlCatalog:
             raise IngestError("the server writes no binary log: set log_bin")
         file, offset, *_, last = rows[0]
         gtids = str(last or "") if len(rows[0]) > _MARIADB_COLUMNS else ""
-        return LogPosition(str(file), int(offset)), gtids or None
+        followed = bool(gtids) and GtidSet.known(gtids) is not None
+        return LogPosition(str(file), int(offset)), gtids if followed else None
 
     def snapshot_log(self) -> LogPosition | None:
         """Return the position that the snapshot of this transaction belongs to, if it is known."""

@@ -3,6 +3,7 @@
 MariaDB's `0-1-100` names a domain, the server that wrote the transaction, and its number; a set is
 the last id of each domain, because the numbers of a domain grow: `0-1-100,1-2-5`. MySQL's
 `UUID:100` names the server and the number; a set has all intervals: `UUID:1-99:101,UUID:1-7`.
+Tags of MySQL 8.3 (`UUID:TAG:1-3`) are not followed: a set with them counts as not known.
 """
 
 from collections.abc import Iterable
@@ -40,6 +41,18 @@ class GtidSet:
             elif part:
                 made.add(part)
         return made
+
+    @classmethod
+    def known(cls, text: str | None) -> "GtidSet | None":
+        """Return the set of a text; None for one that cannot be followed.
+
+        >>> GtidSet.known("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:tag:1-3") is None
+        True
+        """
+        try:
+            return None if text is None else cls.parse(text)
+        except ValueError:
+            return None
 
     def add(self, gtid: str) -> None:
         """Add a transaction.

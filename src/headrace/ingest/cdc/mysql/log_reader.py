@@ -136,7 +136,8 @@ class LogReader:
                 stream.rows(_changes(each), end, each.timestamp, server)
                 return False
             case events.GtidEvent() | events.MariadbGtidEvent():
-                stream.begin(str(each.gtid))
+                start = each.packet.log_pos - each.packet.event_size
+                stream.begin(str(each.gtid), LogPosition(log.file, start))
                 return False
             case events.QueryEvent():
                 if each.query == "BEGIN" or _INSIDE.match(each.query):

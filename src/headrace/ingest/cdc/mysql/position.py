@@ -40,12 +40,28 @@ class Position(NamedTuple):
             if they are not known.
         server: whose log it is; None in positions of earlier versions, and empty for a place that
             only `gtids` names.
+        gtid: the id of the transaction that `rows` are of; None if it is not known.
+        partly: transactions of which a server before sent so many rows that were handed over, by
+            id. Servers log transactions in orders of their own, so others may come before.
     """
 
     log: LogPosition
     rows: int = 0
     gtids: str | None = None
     server: str | None = None
+    gtid: str | None = None
+    partly: tuple[tuple[str, int], ...] = ()
+
+    def for_another_server(self) -> "Position":
+        """Return the place by GTIDs alone, with the rows as those of the transaction's id.
+
+        >>> Position(LogPosition("log.1", 4), 2, "0-1-5", "a", "0-1-6").for_another_server().partly
+        (('0-1-6', 2),)
+        """
+        if not self.rows or self.gtid is None:
+            return self._replace(server="")
+        partly = {**dict(self.partly), self.gtid: self.rows}
+        return self._replace(server="", rows=0, gtid=None, partly=tuple(partly.items()))
 
 
 class SnapshotPart(NamedTuple):
@@ -100,7 +116,12 @@ class TableProgress:
 def position_mark(position: Position) -> str:
     """Return the mark of a position."""
     written = {"file": position.log.file, "pos": position.log.offset, "row": position.rows}
-    more = {"gtids": position.gtids, "server": position.server}
+    more = {
+        "gtids": position.gtids,
+        "server": position.server,
+        "gtid": position.gtid,
+        "partly": position.partly or None,
+    }
     return json.dumps(written | {key: each for key, each in more.items() if each is not None})
 
 
@@ -113,10 +134,12 @@ def parse_position(mark: str) -> Position:
     try:
         row = json.loads(mark)
         log = LogPosition(str(row["file"]), int(row["pos"]))
-        gtids, server = (
-            None if row.get(name) is None else str(row[name]) for name in ("gtids", "server")
+        gtids, server, gtid = (
+            None if row.get(name) is None else str(row[name])
+            for name in ("gtids", "server", "gtid")
         )
-        return Position(log, int(row["row"]), gtids, server)
+        partly = tuple((str(each), int(rows)) for each, rows in row.get("partly", ()))
+        return Position(log, int(row["row"]), gtids, server, gtid, partly)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IngestError(f"the stored position {mark[:80]!r} is no position: {error}") from error
 
