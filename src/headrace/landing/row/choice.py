@@ -58,7 +58,7 @@ def row_decoder(
             key_reader=reader,
         )
     if columns is None and envelope is not None:
-        raise ConfigError("change events in JSON need the columns of the rows: declare 'id INT'")
+        raise ConfigError("change events in JSON need the columns of the rows: --schema 'id INT'")
     return _json(columns, keys, with_envelope=envelope is not None)
 
 
