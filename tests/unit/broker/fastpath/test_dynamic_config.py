@@ -88,6 +88,9 @@ class Row:
     own: tuple[tuple[str, str], ...] = ()
 
 
+# What the other settings of a table belong to.
+_TABLE = (("headrace.table.name", "delta:clicks"), ("headrace.table.keys", "id"))
+
 ROWS = [
     Row("cleanup.policy", "compact", keyless, shows=True),
     Row("compression.gzip.level", "1", shows=True, own=(("compression.type", "gzip"),)),
@@ -108,6 +111,13 @@ ROWS = [
     Row("headrace.mirror.state", "stopped"),
     Row("headrace.mirror.topic", "clicks"),
     Row("headrace.mirror.topic.id", "3fa85f64-5717-4562-b3fc-2c963f66afa6"),
+    Row("headrace.table.envelope", "debezium", own=_TABLE),
+    Row("headrace.table.format", "raw", own=_TABLE),
+    Row("headrace.table.freshness.ms", "60000", own=_TABLE),
+    Row("headrace.table.keys", "id", own=_TABLE),
+    Row("headrace.table.name", "delta:clicks"),
+    Row("headrace.table.partition.by", "hour(at)", own=_TABLE),
+    Row("headrace.table.schema", "id INT", own=_TABLE),
     Row("index.interval.bytes", "0"),
     Row("leader.replication.throttled.replicas", "*"),
     Row("max.compaction.lag.ms", "1"),
