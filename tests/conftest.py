@@ -5,6 +5,7 @@ A missing peer skips the test, or fails it in CI.
 """
 
 import gc
+import os
 import sys
 from collections.abc import Generator, Iterator
 from itertools import count
@@ -22,6 +23,11 @@ from testkit.process.child_process import start_as_forks
 from testkit.process.file_schedule import FileSchedule
 
 _numbers = count()
+
+# Python compiles what tests import once, and not in each of their thousands of processes, also
+# where the environment (as that of many containers) says otherwise.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # What servers in threads of this process log is not the output of a command that runs beside them.
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))

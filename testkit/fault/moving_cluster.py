@@ -97,8 +97,8 @@ class MovingCluster:
         with client, client.makefile("rb") as requests, suppress(OSError):
             while head := requests.read(4):
                 request = parse_request(requests.read(int.from_bytes(head, "big")))
-                for part in self._answer(node, request):
-                    client.sendall(part)
+                # In one piece: TCP would hold a second one back until the first is acknowledged.
+                client.sendall(b"".join(self._answer(node, request)))
 
     def _answer(self, node: int, request: Request) -> Sequence[bytes | memoryview]:
         header = request.header

@@ -9,7 +9,7 @@ Java and to these jars; Java itself ignores one that does not fit, and loads wha
 import hashlib
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -29,22 +29,9 @@ def archive_options(java: Java, jars: Jars, command: Sequence[str]) -> tuple[str
     Args:
         command: what a run that makes it does: options of its own, a main class, arguments.
     """
-    seen = java.path.resolve()
-    stamp = f"{seen} {seen.stat().st_mtime_ns}"
-    digest = hashlib.sha256(stamp.encode()).hexdigest()[:12]
-    archive = jars.folder.with_name(f"{jars.folder.name}-{digest}.jsa")
-    with suppress(OSError, subprocess.SubprocessError):
-        if archive.exists() or _make(archive, java, jars, command):
-            # Java would say on standard output that an archive does not fit.
-            return (f"-XX:SharedArchiveFile={archive}", "-Xlog:disable")
-    return ()
 
-
-def _make(archive: Path, java: Java, jars: Jars, command: Sequence[str]) -> bool:
-    """Make it under another name: another process may make the same one."""
-    with tempfile.TemporaryDirectory(dir=archive.parent, prefix=f".{archive.name}-") as folder:
-        made = Path(folder) / archive.name
-        options = [f"-XX:ArchiveClassesAtExit={made}", "-Xlog:disable", "-cp", jars.classpath]
+    def make(archive: Path) -> None:
+        options = [f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:disable", "-cp", jars.classpath]
         subprocess.run(
             [str(java.path), *options, *command],
             stdin=subprocess.DEVNULL,
@@ -52,6 +39,41 @@ def _make(archive: Path, java: Java, jars: Jars, command: Sequence[str]) -> bool
             timeout=_MAKE_SECONDS,
             check=False,
         )
+
+    archive = archive_path(jars.folder, java)
+    with suppress(OSError, subprocess.SubprocessError):
+        if archive.exists() or keep_archive(archive, make):
+            return options_of(archive)
+    return ()
+
+
+def archive_path(place: Path, java: Java, *, belongs_to: str = "") -> Path:
+    """Return the path of an archive for this Java.
+
+    Args:
+        place: what the path begins with.
+        belongs_to: what else than this Java and the place makes it another archive.
+    """
+    seen = java.path.resolve()
+    stamp = f"{seen} {seen.stat().st_mtime_ns}{belongs_to}"
+    digest = hashlib.sha256(stamp.encode()).hexdigest()[:12]
+    return place.with_name(f"{place.name}-{digest}.jsa")
+
+
+def options_of(archive: Path) -> tuple[str, ...]:
+    """Return the options that start a Java with an archive."""
+    # Java would say on standard output that an archive does not fit.
+    return (f"-XX:SharedArchiveFile={archive}", "-Xlog:disable")
+
+
+def keep_archive(archive: Path, make: Callable[[Path], None]) -> bool:
+    """Return whether an archive was made; `make` writes it to the path that it gets.
+
+    That is another path: a second process may make the same one, and either may be cut short.
+    """
+    with tempfile.TemporaryDirectory(dir=archive.parent, prefix=f".{archive.name}-") as folder:
+        made = Path(folder) / archive.name
+        make(made)
         if not made.exists():
             return False
         made.rename(archive)

@@ -21,7 +21,7 @@ class DynamoDb:
     """
 
     def __init__(self) -> None:
-        self._server = HttpServer(_HOST, 0, _handler(), name="dynamodb", poll_seconds=0.02)
+        self._server = HttpServer(_HOST, 0, _handler(), name="dynamodb")
         self.url = f"http://{self._server.address}"
 
     def __enter__(self) -> "DynamoDb":

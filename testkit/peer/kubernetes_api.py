@@ -84,7 +84,7 @@ def _proxy(port: int) -> HttpServer:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    server = HttpServer(_HOST, 0, Handler, name="kubernetes", poll_seconds=0.02)
+    server = HttpServer(_HOST, 0, Handler, name="kubernetes")
     server.start()
     return server
 

@@ -61,7 +61,8 @@ class MariadbServer:
         data.mkdir()
         first = self._folder / "first.sql"
         first.write_text(
-            "CREATE USER IF NOT EXISTS capture@'%';\nGRANT ALL ON *.* TO capture@'%';\n"
+            "CREATE USER IF NOT EXISTS capture@'%';\n"
+            "GRANT ALL ON *.* TO capture@'%' WITH GRANT OPTION;\n"
         )
         user = f"--user={getpass.getuser()}"
         options = ["--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal"]

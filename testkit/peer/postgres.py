@@ -11,6 +11,7 @@ from types import TracebackType
 
 from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.readiness import free_port, wait_until
+from testkit.peer.certificate import Certificate
 from testkit.peer.peer import PeerMissing
 
 _PROGRAMS = Path("/usr/lib/postgresql")
@@ -37,10 +38,14 @@ class PostgresServer:
 
     Args:
         settings: the server's parameters, as in postgresql.conf.
+        certificate: with one, every user but `postgres` must use TLS, and a password.
     """
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, settings: Mapping[str, str] | None = None, certificate: Certificate | None = None
+    ) -> None:
         self._settings = dict(settings or {})
+        self._certificate = certificate
         self._programs = find_postgres()
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-postgres-"))
         self._port = free_port()
@@ -56,6 +61,8 @@ class PostgresServer:
         data = str(self._folder / "data")
         options = ["-U", _USER, "-A", "trust", "-E", "UTF8", "--no-sync"]
         self._run([str(self._programs / "initdb"), "-D", data, *options]).wait(120)
+        if self._certificate is not None:
+            self._require_tls(Path(data), self._certificate)
         self._process = self._run(
             [
                 str(self._programs / "postgres"),
@@ -82,6 +89,20 @@ class PostgresServer:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(30)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _require_tls(self, data: Path, certificate: Certificate) -> None:
+        files = {"ssl_cert_file": certificate.certificate, "ssl_key_file": certificate.key}
+        for name, kept in files.items():
+            copy = data / kept.name
+            shutil.copyfile(kept, copy)
+            copy.chmod(0o600)
+            if os.geteuid() == 0:
+                shutil.chown(copy, _USER)
+            self._settings[name] = str(copy)
+        self._settings["ssl"] = "on"
+        (data / "pg_hba.conf").write_text(
+            f"host all {_USER} 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n"
+        )
 
     def _run(self, command: list[str]) -> "subprocess.Popen[bytes]":
         user = _USER if os.geteuid() == 0 else None

@@ -11,7 +11,8 @@ from types import TracebackType
 
 import pyspark
 
-from testkit.peer.java import SHORT_RUN, find_java
+from testkit.peer.java import find_java
+from testkit.peer.spark_archive import spark_java_options
 from testkit.peer.spark_session import spark_environment
 from testkit.process.child_process import ChildProcess
 
@@ -165,7 +166,7 @@ def _is_executor(pid: int) -> bool:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    options = [*SHORT_RUN, f"-Djava.io.tmpdir={folder}"]
+    options = [*spark_java_options(), f"-Djava.io.tmpdir={folder}"]
     return {
         **os.environ,
         **spark_environment(),

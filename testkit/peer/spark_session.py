@@ -6,7 +6,7 @@ session; a test that needs another kind of session runs a driver of its own (`ru
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,18 +15,24 @@ from pyspark.sql import SparkSession
 
 from headrace.spark.quick_home import quick_home
 from headrace.spark.socket_folder import socket_settings
-from testkit.peer.java import SHORT_RUN, find_java
+from testkit.peer.java import find_java
+from testkit.peer.spark_archive import spark_java_options
 
 _JAVA_STOP_SECONDS = 30.0
 
 
-def quiet_config(folder: Path) -> dict[str, str]:
-    """Return settings for tests: loopback, no web pages, few tasks, files below `folder` only."""
+def quiet_config(folder: Path, java_options: Sequence[str] | None = None) -> dict[str, str]:
+    """Return settings for tests: loopback, no web pages, few tasks, files below `folder` only.
+
+    Args:
+        java_options: of the driver; None: those with which it starts quickest.
+    """
+    options = spark_java_options() if java_options is None else java_options
     return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": " ".join([*SHORT_RUN, f"-Djava.io.tmpdir={folder}"]),
+        "spark.driver.extraJavaOptions": " ".join([*options, f"-Djava.io.tmpdir={folder}"]),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
@@ -68,11 +74,11 @@ def local_spark(folder: Path) -> Iterator[SparkSession]:
         stop_java()
 
 
-def stop_java() -> None:
+def stop_java(seconds: float = _JAVA_STOP_SECONDS) -> None:
     """Stop the Java process that PySpark keeps; call it after `session.stop()`."""
     gateway = SparkContext._gateway
     SparkContext._gateway = SparkContext._jvm = None
     if gateway is not None:
         gateway.shutdown()
         gateway.proc.stdin.close()  # the Java process ends when its standard input does
-        gateway.proc.wait(_JAVA_STOP_SECONDS)
+        gateway.proc.wait(seconds)

@@ -13,6 +13,9 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+# With so many tests left, a process gets its next unit.
+_FEW = 2
+
 
 class FileSchedule(LoadScopeScheduling):
     """Hands a process the next unit when two tests of its last one are left.
@@ -45,6 +48,16 @@ class FileSchedule(LoadScopeScheduling):
     def _assign_work_unit(self, node: WorkerController) -> None:
         self.workqueue.move_to_end(self._next_unit(node), last=False)
         super()._assign_work_unit(node)
+
+    def _pending_of(self, workload: dict[str, dict[str, bool]]) -> int:
+        """Return how many tests are left, or any number above two: it is asked after every test,
+        and counting all that the process has ever got would take longer each time."""
+        pending = 0
+        for tests in reversed(workload.values()):
+            pending += list(tests.values()).count(False)
+            if pending > _FEW:
+                break
+        return pending
 
     def _next_unit(self, node: WorkerController) -> str:
         is_wanted = not any(

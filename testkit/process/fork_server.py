@@ -64,24 +64,24 @@ class ForkServer:
         pid = os.fork()
         if pid == 0:
             return self._become(request, *descriptors)
-        typed, written, report = descriptors
-        os.close(typed)
-        os.close(written)
+        standard_input, output, report = descriptors
+        os.close(standard_input)
+        os.close(output)
         self._reports[pid] = report
-        self._say(report, pid)
+        self._send(report, pid)
         return None
 
     def _become(
-        self, request: dict[str, object], typed: int, written: int, _report: int
+        self, request: dict[str, object], standard_input: int, output: int, _report: int
     ) -> list[str]:
         """Make this fork what a process is that was started alone, and return its arguments."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         die_with_parent()
         os.setsid()
-        os.dup2(typed, 0)
-        os.dup2(written, 1)
-        os.dup2(written, 2)
+        os.dup2(standard_input, 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
         os.closerange(3, 1 + max(int(each.name) for each in Path("/proc/self/fd").iterdir()))
         os.chdir(str(request["folder"]))
         environment = request["environment"]
@@ -106,10 +106,10 @@ class ForkServer:
 
     def _report(self, pid: int, status: int) -> None:
         report = self._reports.pop(pid)
-        self._say(report, os.waitstatus_to_exitcode(status))
+        self._send(report, os.waitstatus_to_exitcode(status))
         os.close(report)
 
-    def _say(self, report: int, number: int) -> None:
+    def _send(self, report: int, number: int) -> None:
         with suppress(BrokenPipeError):  # the test waits for it no longer
             os.write(report, b"%d\n" % number)
 

@@ -25,12 +25,12 @@ _MODULES = {
     "mirror": (
         "headrace.cli.mirror",
         "headrace.mirror.link.link_process",
-        "headrace.mirror.process.metrics_server",
         "headrace.mirror.process.mirror_process",
+        "headrace.telemetry.metrics_endpoint",
     ),
     "registry": ("headrace.cli.registry", "headrace.gateway.registry.server"),
     "up": (
-        "headrace.cli.up",
+        "headrace.cli.broker.up",
         "headrace.broker.server",
         "headrace.cluster.zookeeper.zookeeper_store",
     ),
@@ -43,10 +43,10 @@ class ForkedProcess:
     def __init__(self, report: int) -> None:
         self._report = os.fdopen(report, "rb", buffering=0)
         self.returncode: int | None = None
-        said = self._report.readline()
-        if not said:
+        line = self._report.readline()
+        if not line:
             raise OSError("the fork server has ended")
-        self.pid = int(said)
+        self.pid = int(line)
 
     def poll(self) -> int | None:
         """Return the exit code, None while it runs."""
@@ -78,10 +78,10 @@ class ForkedProcess:
             waiting = select.poll()  # select() takes no descriptor past 1023
             waiting.register(self._report, select.POLLIN)
             if waiting.poll(None if seconds is None else seconds * 1000):
-                said = self._report.readline()
+                line = self._report.readline()
                 self._report.close()
                 # A server that was killed takes its forks along.
-                self.returncode = int(said) if said else -signal.SIGKILL
+                self.returncode = int(line) if line else -signal.SIGKILL
         return self.returncode
 
 

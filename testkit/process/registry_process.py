@@ -1,16 +1,9 @@
 """`headrace registry` in a process of its own: started, stopped, and killed."""
 
-import re
-import sys
-from pathlib import Path
-
-from testkit.process.child_process import ChildProcess
-
-_URL = re.compile(r"The schema registry is at (https?://\S+)")
-_START_SECONDS = 180.0
+from testkit.process.gateway_process import GatewayProcess
 
 
-class RegistryProcess(ChildProcess):
+class RegistryProcess(GatewayProcess):
     """A registry on loopback and a free port.
 
     Example:
@@ -19,27 +12,4 @@ class RegistryProcess(ChildProcess):
     """
 
     NAME = "registry"
-
-    def __init__(self, folder: Path, brokers: str, *options: str) -> None:
-        super().__init__(folder, "registry.log")
-        folder.mkdir(parents=True, exist_ok=True)
-        self._arguments = ("--listen", "127.0.0.1:0", "-b", brokers, *options)
-
-    @property
-    def url(self) -> str:
-        found = _URL.search(self.log)
-        assert found is not None
-        return found[1]
-
-    def start(self) -> None:
-        """Return when it serves.
-
-        Raises:
-            ServerFailed: with the last lines of its log.
-        """
-        self._begin_log()
-        self._launch(
-            [sys.executable, "-m", "headrace.cli.main", "registry", *self._arguments],
-            lambda: _URL.search(self.log) is not None,
-            seconds=_START_SECONDS,
-        )
+    COMMAND = "registry"

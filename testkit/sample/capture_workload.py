@@ -41,7 +41,31 @@ _TABLES: Final = {
         "m uuid NOT NULL DEFAULT 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', n int DEFAULT 7",
         "",
     ),
+    "computed": (
+        "id int PRIMARY KEY, a int, twice int GENERATED ALWAYS AS (a * 2) STORED, n bigserial, "
+        "made timestamptz(3) NOT NULL DEFAULT now(), day date NOT NULL DEFAULT CURRENT_DATE, "
+        "tag uuid NOT NULL DEFAULT gen_random_uuid(), low text NOT NULL DEFAULT lower('ABC'), "
+        "both_texts text DEFAULT ('a' || 'b'), free numeric NOT NULL DEFAULT random(), "
+        "yes bool NOT NULL DEFAULT (1 = 1), at timestamptz DEFAULT CURRENT_TIMESTAMP, "
+        "clock time NOT NULL DEFAULT LOCALTIME, share float8 NOT NULL DEFAULT random(), "
+        "price numeric(8, 2) NOT NULL DEFAULT random(), who text DEFAULT CURRENT_USER, "
+        "sum int NOT NULL DEFAULT (1 + 1), doc jsonb NOT NULL DEFAULT jsonb_build_object('a', 1)",
+        "",
+    ),
     FENCE: ("id int PRIMARY KEY", ""),
+}
+_DAYS: Final = (
+    *("'infinity'", "'-infinity'", "'0044-03-15 BC'", "'0001-01-01 BC'", "'4713-01-01 BC'"),
+    *("'0001-01-01'", "'1500-03-01'", "'1582-10-04'", "'12345-06-07'"),
+)
+# Times that only the stream has: what Debezium reads first loses the era of a date.
+_EONS: Final = {
+    "a_date": "date",
+    "a_timestamp": "timestamp",
+    "a_short_timestamp": "timestamp(3)",
+    "a_timestamptz": "timestamptz",
+    "a_short_timestamptz": "timestamptz(3)",
+    "a_whole_timestamptz": "timestamptz(0)",
 }
 # By column of the table of types: its type, and literals to choose from.
 _KINDS: Final = {
@@ -69,6 +93,8 @@ _KINDS: Final = {
         "timestamptz",
         ("'2020-01-01 12:00:00.25+02'", "'1970-01-01 00:00+00'", "'2024-07-01 10:00:00.123456+00'"),
     ),
+    "a_short_timestamptz": ("timestamptz(3)", ("'2020-01-01 12:00:00.25+02'", "'infinity'")),
+    "a_whole_timestamptz": ("timestamptz(0)", ("'2020-01-01 12:00:00.75+02'",)),
     "a_timetz": ("timetz", ("'01:00:00+03'", "'12:30:00.5-05:30'")),
     "an_interval": ("interval", ("'1 mon -1 day 00:00:01'", "'2 years'", "'-00:00:00.5'")),
     "a_uuid": ("uuid", ("'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'",)),
@@ -92,6 +118,7 @@ _KINDS: Final = {
     "some_dates": ("date[]", ("'{2020-02-29}'",)),
     "some_numerics": ("numeric(6, 2)[]", ("'{1.28,-3}'",)),
     "some_times": ("timestamptz[]", ("'{2020-01-01 12:00:00+02}'",)),
+    "some_short_times": ("timestamptz(3)[]", ("'{2020-01-01 12:00:00+02}'",)),
     "some_uuids": ("uuid[]", ("'{A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11}'",)),
 }
 
@@ -116,7 +143,8 @@ class CaptureWorkload:
         self._schema = schema
         self._dice = Random(seed)
         # By table: the keys of its rows, as SQL.
-        self._keys: dict[str, list[str]] = {name: [] for name in (*_TABLES, "kinds", "strict")}
+        names = (*_TABLES, "kinds", "strict", "eon")
+        self._keys: dict[str, list[str]] = {name: [] for name in names}
         self._next = 0
 
     @property
@@ -124,7 +152,7 @@ class CaptureWorkload:
         return list(self._keys)
 
     def create(self) -> None:
-        """Create the tables, with some rows in each but the last."""
+        """Create the tables, with some rows in most of them."""
         schema = self._schema
         self._run(f"CREATE SCHEMA {schema}")
         self._run(f"SET search_path = {schema}")
@@ -138,11 +166,14 @@ class CaptureWorkload:
         self._run(f"CREATE TABLE kinds (id int PRIMARY KEY, {kinds})".format(schema=schema))
         kinds = ", ".join(f"{name} {kind} NOT NULL" for name, (kind, _) in _KINDS.items())
         self._run(f"CREATE TABLE strict (id int PRIMARY KEY, {kinds})".format(schema=schema))
+        eons = ", ".join(f"{name} {kind}" for name, kind in _EONS.items())
+        self._run(f"CREATE TABLE eon (id int PRIMARY KEY, {eons})")
         for table in ("document", "journal"):
             self._run(f"ALTER TABLE {table} ALTER body SET STORAGE EXTERNAL")
             self._run(f"ALTER TABLE {table} ALTER raw SET STORAGE EXTERNAL")
+        filled = [each for each in self._writers if each != "eon"]
         for _ in range(60):
-            self._run(self._insert(self._dice.choice([*self._writers])))
+            self._run(self._insert(self._dice.choice(filled)))
 
     def run(self, transactions: int) -> None:
         """Commit this many transactions, and then the row of the fence."""
@@ -220,6 +251,10 @@ class CaptureWorkload:
                 changed = f"n = {number}"
             case "preset":
                 changed = f"n = {dice.choice(('NULL', '8'))}"
+            case "computed":
+                changed = f"a = {number}"
+            case "eon":
+                changed = f"{dice.choice([*_EONS])} = {dice.choice(_DAYS)}"
             case _:
                 column = dice.choice([*_KINDS])
                 changed = f"{column} = {dice.choice(_KINDS[column][1])}"
@@ -298,6 +333,15 @@ class CaptureWorkload:
         number = self._number()
         return f"id = {number}", f"(id) VALUES ({number})"
 
+    def _computed(self) -> tuple[str, str]:
+        number = self._number()
+        return f"id = {number}", f"(id, a) VALUES ({number}, {self._dice.randrange(99)})"
+
+    def _eon(self) -> tuple[str, str]:
+        number = self._number()
+        values = [self._dice.choice(_DAYS) for _ in _EONS]
+        return f"id = {number}", f"VALUES ({number}, {', '.join(values)})"
+
     _writers: Final[dict[str, Callable[["CaptureWorkload"], tuple[str, str]]]] = {
         "account": _account,
         "line": _line,
@@ -309,4 +353,6 @@ class CaptureWorkload:
         "kinds": _kinds,
         "strict": _strict,
         "preset": _preset,
+        "computed": _computed,
+        "eon": _eon,
     }

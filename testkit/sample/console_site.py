@@ -43,6 +43,7 @@ from headrace.testing.readiness import free_port, wait_until
 from testkit.process.broker_process import BrokerProcess
 from testkit.sample.figure_server import FigureServer
 from testkit.sample.flow_process import FlowProcess
+from testkit.sample.site_mirrors import site_mirrors
 from testkit.sample.site_traffic import COUNTING, FLOWS, site_traffic
 
 EVERY_LEGAL_CHARACTER = (
@@ -101,7 +102,8 @@ def console_site(folder: Path, *, for_tests: bool = True) -> Iterator[ConsoleSit
     that needs it waits for it.
 
     Args:
-        for_tests: with hostile data and a real flow; pictures of the console have neither.
+        for_tests: with hostile data and a real flow; pictures of the console have neither, but
+            mirrors.
     """
     with ExitStack() as parts:
         broker = parts.enter_context(
@@ -128,12 +130,15 @@ def console_site(folder: Path, *, for_tests: bool = True) -> Iterator[ConsoleSit
             server.serve(graph=FLOWS[name], tables=tables, batch=1, batch_ms=200, records=0)
         parts.enter_context(site_traffic(settings, folder / "access.log", servers))
         agent = parts.enter_context(_agent(broker.address, folder))
+        # Tests of mirrors have clusters of their own (tests/console/test_mirrors.py).
+        mirrors = () if for_tests else (parts.enter_context(site_mirrors(folder, broker.address)),)
         console_settings = ConsoleSettings(
             settings,
             listen=Address("127.0.0.1", 0),
             agents={"collector": agent},
             flows={name: server.url for name, server in servers.items()},
             interval_seconds=0.5 if for_tests else 2.0,
+            mirrors=mirrors,
         )
         console = parts.enter_context(ConsoleServer(console_settings))
         wait_until(lambda: _is_ready(console), what="the first snapshot", timeout_seconds=120)

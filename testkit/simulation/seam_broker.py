@@ -243,6 +243,7 @@ class SeamBroker:
         self.authentication: Any = _Nothing()
         self.client_metrics: Any = _Nothing()
         self.mirror_links: Any = _Nothing()
+        self.batch_opener: Any = _Nothing()
         brokers = self._host.brokers
         self.transaction_client: Any = VirtualTransactionClient(
             self._host, self, lambda each: brokers[each]
