@@ -161,7 +161,7 @@ TOPIC_CONFIG = ConfigTable.of(
             ConfigType.STRING,
             "",
             "The mirror link whose source this topic is copied from, offsets and all; clients only "
-            "read it. Empty for every other topic.",
+            "read it. Empty for every other topic. A topic becomes a mirror when it is created.",
             broker_default=None,
         ),
         _key(

@@ -134,11 +134,16 @@ def inflate(codec: Codec, data: Buffer, max_inflated_bytes: int) -> memoryview:
         if size is not None:
             return out[:size]
         if capacity >= max_inflated_bytes:
-            raise BatchTooLarge(
-                f"A {codec.name.lower()} batch of {len(data)} bytes inflates to more than "
-                f"the {max_inflated_bytes} bytes allowed."
-            )
+            raise inflates_to_more(codec, data, max_inflated_bytes)
         capacity = min(capacity * 4, max_inflated_bytes)
+
+
+def inflates_to_more(codec: Codec, data: Buffer, max_inflated_bytes: int) -> BatchTooLarge:
+    """Return the error of a batch that inflates to more than is allowed."""
+    return BatchTooLarge(
+        f"A {codec.name.lower()} batch of {len(data)} bytes inflates to more than "
+        f"the {max_inflated_bytes} bytes allowed."
+    )
 
 
 def _writable(size_bytes: int) -> memoryview:

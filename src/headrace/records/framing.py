@@ -21,7 +21,8 @@ from typing import NamedTuple, TypeAlias
 
 from headrace.model.error import BatchTooLarge, CorruptBatch
 from headrace.records.batch import HEADER_BYTES, Batch
-from headrace.records.compression import Codec, inflate, is_in_few_blocks
+from headrace.records.compression import Codec, is_in_few_blocks
+from headrace.records.inflate_buffer import InflateBuffer
 from headrace.records.varint import MAX_VARLONG_BYTES
 
 NO_KEY = 1
@@ -70,6 +71,7 @@ _SLOW_INFLATED_BYTES = 2 * 1024
 _MASK_64 = 2**64 - 1
 # Plain Python takes about 2 us for each record; after so many bytes the kernel pays for itself.
 _WORTH_A_KERNEL_BYTES = 256 * 1024
+_buffer = InflateBuffer()
 
 
 class Inspection(NamedTuple):
@@ -117,7 +119,7 @@ def inflates(batch: memoryview) -> bool:
         return False
     most_bytes = _SLOW_INFLATED_BYTES if _inspect is _inspect_slowly else _SMALL_INFLATED_BYTES
     try:
-        rows = inflate(codec, packed, most_bytes)
+        rows = _buffer.inflate(codec, packed, most_bytes)
     except (BatchTooLarge, CorruptBatch):
         return False
     found = inspect(

@@ -44,11 +44,13 @@ FIRST_NODE_ENDPOINTS: Final = 16
 _FIELDS_4: Final = Struct(">ihqq")
 _FIELDS_5: Final = Struct(">ihqqq")
 _PLAIN_12: Final = Struct(">ihqqqBi")  # a partition without aborted transactions
+_EMPTY_12: Final = Struct(">ihqqqBiBB")  # also without records and tagged fields
 _SESSION: Final = Struct(">ihi")
 _ABORTED: Final = Struct(">qq")
 _DIVERGING: Final = Struct(">iq")
 
-_RECORDS_BYTES: Final = 5
+# No preferred replica, no leader elsewhere, no diverging epoch: the last fields of a result.
+_NO_MORE: Final = [-1, None, None]
 
 R = TypeVar("R")
 
@@ -137,10 +139,17 @@ def pack_fetch_response(
         out += pack_topic(name, topic_id, by_id, flexible)
         out += pack_count(len(partitions), flexible)
         for partition in partitions:
-            _pack_partition_head(out, version, flexible, partition)
-            records_bytes = partition[_RECORDS_BYTES]
+            index, code, high, stable, start, records_bytes, records, aborted, *more = partition
+            if flexible and aborted is None and more == _NO_MORE:
+                # Most partitions; and of a response to a fetch that names many, most are empty.
+                if not records_bytes:
+                    out += _EMPTY_12.pack(index, code, high, stable, start, 0, -1, 1, 0)
+                    continue
+                out += _PLAIN_12.pack(index, code, high, stable, start, 0, -1)
+                out += pack_uvarint(records_bytes + 1)
+            else:
+                _pack_partition_head(out, version, flexible, partition)
             if records_bytes > 0:
-                records = partition.records
                 assert records is not None
                 size += len(out) + records_bytes
                 parts += (bytes(out), records)

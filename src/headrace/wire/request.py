@@ -7,6 +7,7 @@ from headrace.wire.api import APIS, Api, ApiKey
 from headrace.wire.error import MalformedRequest, UnknownApi, UnsupportedVersion
 from headrace.wire.fetch_request import read_fetch_request
 from headrace.wire.header import FRONT, RequestHeader, request_head
+from headrace.wire.list_offsets import read_list_offsets_request
 from headrace.wire.message import read_request_body, write_request_body
 from headrace.wire.message_check import REQUEST_MAX_ITEMS
 from headrace.wire.primitive import INT32, READ_ERRORS, Frame, read_string, read_tags
@@ -17,6 +18,7 @@ __all__ = ["Request", "RequestHeader", "pack_request", "parse_request"]
 _HAND_READ: Final = {
     ApiKey.PRODUCE: read_produce_request,
     ApiKey.FETCH: read_fetch_request,
+    ApiKey.LIST_OFFSETS: read_list_offsets_request,
 }
 
 
@@ -40,7 +42,8 @@ class Request:
 
     @property
     def body(self) -> Any:
-        """`ProduceRequest`, `FetchRequest`, or the kio entity of this API and version.
+        """`ProduceRequest`, `FetchRequest`, `ListOffsetsRequest`, or the kio entity of this API and
+        version.
 
         Raises:
             MalformedRequest: the bytes are not such a body.

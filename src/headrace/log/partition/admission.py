@@ -26,7 +26,8 @@ from headrace.model.error import (
 from headrace.model.topic_config import LogConfig
 from headrace.records import framing
 from headrace.records.batch import HEADER_BYTES, Batch, Buffer, view_of
-from headrace.records.compression import Codec, inflate
+from headrace.records.compression import Codec
+from headrace.records.inflate_buffer import InflateBuffer
 from headrace.records.recompress import recompressed
 
 _NO_LIMIT = 2**63 - 1
@@ -44,11 +45,12 @@ _PROMPT_RATIO = 100
 _KEY_RULE = "it has no key, and the topic is compacted"
 # A response names no more refused records than this. The rest of the batch is refused anyway.
 _MAX_NAMED_RECORDS = 1000
+_buffer = InflateBuffer()
 
 
 CheckSchemas = Callable[[LogConfig, memoryview, int, bool], object]
 """Raises what is wrong with the schemas that sound records name: given the topic's configuration,
-the records of one batch, inflated, their number, and `patient`."""
+the records of one batch, inflated, which it may not keep, their number, and `patient`."""
 
 
 def admit(
@@ -214,7 +216,7 @@ def _inflated(batch: Batch, patient: bool) -> memoryview:
     prompt_bytes = max(_PROMPT_INFLATED_BYTES, _PROMPT_RATIO * len(rows))
     most_bytes = _MAX_INFLATED_BYTES if patient else min(prompt_bytes, _MAX_INFLATED_BYTES)
     try:
-        return inflate(Codec(batch.compression), rows, most_bytes)
+        return _buffer.inflate(Codec(batch.compression), rows, most_bytes)
     except BatchTooLarge as error:
         if most_bytes < _MAX_INFLATED_BYTES:
             raise TakesLong(str(error)) from error

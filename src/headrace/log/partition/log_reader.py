@@ -134,6 +134,11 @@ class LogReader:
             return LogSlice(None, 0, 0, Offset(first.base_offset), Offset(bound))
         return _new(LogSlice, (segment.file(), first.position, size, first.base_offset, bound))
 
+    def is_recent(self, offset: int) -> bool:
+        """Return whether `read` finds this offset among the newest batches, which are known without
+        a look at an index or at the heads of batches: neither may be in memory."""
+        return self._log.tip.segment.is_recent(offset)
+
     def offset_for_timestamp(
         self, timestamp_ms: int, *, max_offset: int | None = None
     ) -> FoundRecord:

@@ -69,6 +69,7 @@ class PartitionLog:
         self.append_marker = appender.append_marker
         self.append_as_follower = appender.append_as_follower
         self.read = self._reader.read
+        self.is_recent = self._reader.is_recent
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.partition}: {self._state.log_start}..{self.log_end_offset}>"

@@ -348,11 +348,16 @@ class Segment:
             raise FileNotFoundError(f"{self.path.name} left the log")
         return file
 
+    def is_recent(self, offset: int) -> bool:
+        """Return whether `find` knows the place of this offset without reading a file."""
+        lasts, bases, _ = self._recent
+        return bool(lasts) and offset >= bases[0]
+
     def find(self, offset: int) -> BatchPosition | None:
         """Find the first batch that reaches to `offset` or further; None when none does."""
         size = self.size_bytes
         lasts, bases, positions = self._recent
-        if lasts and offset > lasts[0]:
+        if lasts and offset >= bases[0]:
             row = bisect_left(lasts, offset)
             if row == len(lasts):
                 return None
@@ -452,8 +457,7 @@ class Segment:
             self._rename_log()
 
     def _rename_log(self) -> None:
-        """Give the `.log` the name of the present stage. Until `path` says so, too, `file` looks
-        for both."""
+        """Give the `.log` the name of the present stage; until `path` has it `file` tries both."""
         old, self._file = self.path, _no_file
         new = self._path(LOG)
         self._storage.filesystem.replace(old, new)
