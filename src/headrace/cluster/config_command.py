@@ -15,6 +15,8 @@ from headrace.model.error import ConfigError
 from headrace.model.ids import BrokerId
 from headrace.model.topic_config import MIRROR_KEYS, TOPIC_CONFIG
 
+_MIRROR_LINK = f"{MIRROR_KEYS}link"
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigAlteration:
@@ -59,6 +61,14 @@ def _alter_topic(
     configs = _altered(TOPIC_CONFIG, base, alterations)
     if isinstance(configs, Rejection):
         return configs
+    if configs.get(_MIRROR_LINK) and not topic.configs.get(_MIRROR_LINK):
+        # It may have records of its own, and transactions that are open: a mirror takes no marker
+        # of this cluster's coordinators, so what they have committed could never be read.
+        return Rejection(
+            ClusterError.INVALID_CONFIG,
+            f"{_MIRROR_LINK} makes a topic a mirror when it is created, and {name!r} exists: "
+            "delete it, or take another name for the mirror",
+        )
     return config_problem(configs) or Put(replace(topic, configs=configs))
 
 

@@ -61,7 +61,7 @@ from headrace.cluster.topic_command import (
     delete_topics,
 )
 from headrace.model.error import BrokerIdTaken, VersionConflict
-from headrace.model.ids import BrokerId, TopicPartition
+from headrace.model.ids import BrokerId, TopicId, TopicPartition
 
 T = TypeVar("T")
 
@@ -118,8 +118,13 @@ class Controller:
             lambda: create_topics(self.state, topics, defaults=defaults), validate_only
         )
 
-    def delete_topics(self, names: Sequence[str]) -> TopicPlan:
-        return self._run_plan(lambda: delete_topics(self.state, names), validate_only=False)
+    def delete_topics(
+        self, names: Sequence[str], *, ids: Mapping[str, TopicId] | None = None
+    ) -> TopicPlan:
+        """Delete topics; `ids` by name, of those that were asked for by id."""
+        return self._run_plan(
+            lambda: delete_topics(self.state, names, ids=ids or {}), validate_only=False
+        )
 
     def create_partitions(
         self, topics: Sequence[NewPartitions], *, validate_only: bool = False

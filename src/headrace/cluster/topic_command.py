@@ -16,6 +16,7 @@ from headrace.model.topic_config import TOPIC_CONFIG, LogConfig
 # Kafka's controller takes no more in one request: placing them must not hold up the others.
 MAX_PARTITIONS_PER_REQUEST = 10_000
 UNSET = -1
+_NO_IDS: Mapping[str, TopicId] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,14 +230,25 @@ def _assignment_problem(
     return None
 
 
-def delete_topics(state: ClusterState, names: Sequence[str]) -> TopicPlan:
-    """Delete topics by name; the handler resolves ids with `ClusterState.topic_by_id` first."""
+def delete_topics(
+    state: ClusterState, names: Sequence[str], *, ids: Mapping[str, TopicId] = _NO_IDS
+) -> TopicPlan:
+    """Delete topics.
+
+    Args:
+        ids: by name, of those that were asked for by id. A topic with this name and another id is
+            not the one that was meant: it was created since, and stays.
+    """
     plan = TopicPlan()
     for name in names:
         topic = state.topics.get(name)
         if name in plan.outcomes:
             continue
-        if topic is None:
+        if name in ids and (topic is None or topic.topic_id != ids[name]):
+            plan.outcomes[name] = Rejection(
+                ClusterError.UNKNOWN_TOPIC_ID, "there is no topic with this id in this cluster"
+            )
+        elif topic is None:
             plan.outcomes[name] = _unknown(name)
         else:
             plan.outcomes[name] = topic

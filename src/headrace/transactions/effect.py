@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.message import Answer
+from headrace.transactions.metadata import TransactionMetadata
 from headrace.transactions.record import Record
 
 Token = object
@@ -51,12 +52,14 @@ class TransactionEffects:
     release them.
 
     `markers` never stand beside records. `transactional_id` names the id whose change they are.
+    `fenced` is the open transaction that the change aborts, which its producer did not ask for.
     """
 
     transactional_id: str = ""
     records: Sequence[Record] = ()
     replies: Sequence[TransactionDelivery] = ()
     markers: Sequence[WriteMarkers] = ()
+    fenced: TransactionMetadata | None = None
 
 
 NOTHING = TransactionEffects()

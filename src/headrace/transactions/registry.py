@@ -8,12 +8,17 @@ Rule 2: a prepared transaction owes a marker to each of its partitions. When the
         reported written the Complete record is due. Which are written is not stored: after a
         restart all of them are written again, which is harmless.
 Rule 3: what failed is tried again by `tick`, so every prepared transaction completes.
-Rule 4: `now_ms` is wall-clock time everywhere: deadlines must outlive a restart.
+Rule 4: `now_ms` never jumps, and everything that waits is measured by it. A wall clock that is set
+        ahead, or a machine that slept, would otherwise abort every open transaction at once, and
+        fence producers that did nothing wrong. Records have wall-clock times, for people and for
+        the next coordinator: to them `wall_minus_monotonic_ms` is added. A transaction that is
+        loaded has the rest of its timeout by the wall clock, and never more than the whole: a clock
+        that went back holds up no reader. Unused ids expire by the wall clock, as that takes days.
 
 No thread and no lock: the broker calls it from one loop.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -53,6 +58,7 @@ class _Entry:
     `pending` is the change being appended, and `proposed` what it makes of the id (None: it
     expires). `owed` are the partitions that still need the marker of a prepared transaction, and
     `ending` numbers that transaction: with the classic protocol its epoch is not its own.
+    `timeout_at_ms` is when an open transaction is aborted, by the time that does not jump.
     """
 
     metadata: TransactionMetadata | None = None
@@ -61,6 +67,7 @@ class _Entry:
     owed: set[TopicPartition] = field(default_factory=set)
     ending: int = 0
     retry_at_ms: int | None = None
+    timeout_at_ms: int = 0
 
 
 class TransactionRegistry:
@@ -70,6 +77,8 @@ class TransactionRegistry:
         coordinator_epoch: the leader epoch of the shard's partition; markers carry it, so a
             partition leader can refuse those of an older coordinator.
         take_id: returns a producer id that was never given before.
+        wall_minus_monotonic_ms: returns what is to be added to `now_ms` for a time in a record
+            (rule 4).
     """
 
     def __init__(
@@ -79,8 +88,10 @@ class TransactionRegistry:
         take_id: TakeProducerId,
         config: TransactionConfig | None = None,
         now_ms: int,
+        wall_minus_monotonic_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self.config = config or TransactionConfig()
+        self._wall_minus_monotonic_ms = wall_minus_monotonic_ms
         self.coordinator_epoch = coordinator_epoch
         self._take_id = take_id
         self._entries: dict[str, _Entry] = {}
@@ -100,14 +111,16 @@ class TransactionRegistry:
             self._take_id,
             busy=entry.pending is not None,
             max_timeout_ms=self.config.transaction_max_timeout_ms,
-            now_ms=now_ms,
+            now_ms=self._wall_ms(now_ms),
         )
         return self._carry_out(token, event.transactional_id, entry, step)
 
     def add_partitions(self, token: Token, event: AddPartitions, now_ms: int) -> TransactionEffects:
         entry = self._entries.get(event.transactional_id) or _Entry()
         busy = entry.pending is not None
-        step = transition.add_partitions(entry.metadata, event, busy=busy, now_ms=now_ms)
+        step = transition.add_partitions(
+            entry.metadata, event, busy=busy, now_ms=self._wall_ms(now_ms)
+        )
         return self._carry_out(token, event.transactional_id, entry, step)
 
     def verify_partitions(self, event: AddPartitions) -> VerifyReply:
@@ -120,9 +133,12 @@ class TransactionRegistry:
         entry = self._entries.get(event.transactional_id) or _Entry()
         busy = entry.pending is not None
         step = transition.end_transaction(
-            entry.metadata, event, self._take_id, busy=busy, now_ms=now_ms
+            entry.metadata, event, self._take_id, busy=busy, now_ms=self._wall_ms(now_ms)
         )
         return self._carry_out(token, event.transactional_id, entry, step)
+
+    def _wall_ms(self, now_ms: int) -> int:
+        return now_ms + self._wall_minus_monotonic_ms()
 
     def _carry_out(
         self, token: Token, transactional_id: str, entry: _Entry, step: TransactionStep
@@ -131,19 +147,22 @@ class TransactionRegistry:
         if step.metadata is None:
             return TransactionEffects(replies=(reply,))
         self._entries[transactional_id] = entry
-        return self._propose(entry, step.metadata, (reply,))
+        return self._propose(entry, step.metadata, (reply,), fences=step.fences)
 
     def _propose(
         self,
         entry: _Entry,
         metadata: TransactionMetadata,
         replies: tuple[TransactionDelivery, ...] = (),
+        *,
+        fences: bool = False,
     ) -> TransactionEffects:
         entry.proposed = metadata
         entry.pending = TransactionEffects(
             transactional_id=metadata.transactional_id,
             records=(record.encode(metadata),),
             replies=replies,
+            fenced=entry.metadata if fences else None,
         )
         return entry.pending
 
@@ -157,6 +176,9 @@ class TransactionRegistry:
         if entry.proposed is None:
             del self._entries[effects.transactional_id]
             return NOTHING
+        if entry.metadata is None or entry.metadata.state is not TransactionState.ONGOING:
+            # One that begins has its whole timeout; more partitions do not put it off.
+            entry.timeout_at_ms = now_ms + entry.proposed.timeout_ms
         self._adopt(entry, entry.proposed)
         entry.proposed = None
         return self._due(entry, now_ms)
@@ -214,7 +236,7 @@ class TransactionRegistry:
             return NOTHING
         entry.retry_at_ms = None
         if not entry.owed:
-            return self._propose(entry, transition.complete(metadata, now_ms))
+            return self._propose(entry, transition.complete(metadata, self._wall_ms(now_ms)))
         return TransactionEffects(
             markers=(
                 WriteMarkers(
@@ -265,7 +287,7 @@ class TransactionRegistry:
             if entry.retry_at_ms is not None:
                 deadlines.append(entry.retry_at_ms)
             elif entry.metadata is not None and entry.metadata.state is TransactionState.ONGOING:
-                deadlines.append(entry.metadata.deadline_ms)
+                deadlines.append(entry.timeout_at_ms)
         return min(deadlines)
 
     def tick(self, now_ms: int) -> list[TransactionEffects]:
@@ -288,15 +310,16 @@ class TransactionRegistry:
             return NOTHING
         if metadata.state.prepared and entry.retry_at_ms is not None:
             return self._due(entry, now_ms)
-        if metadata.state is TransactionState.ONGOING and now_ms >= metadata.deadline_ms:
-            return self._propose(entry, transition.fence(metadata, now_ms))
+        if metadata.state is TransactionState.ONGOING and now_ms >= entry.timeout_at_ms:
+            fence = transition.fence(metadata, self._wall_ms(now_ms))
+            return self._propose(entry, fence, fences=True)
         if metadata.state is TransactionState.ONGOING:
             entry.retry_at_ms = None
         return NOTHING
 
     def _expire(self, now_ms: int) -> list[TransactionEffects]:
         expired: list[TransactionEffects] = []
-        limit_ms = now_ms - self.config.transactional_id_expiration_ms
+        limit_ms = self._wall_ms(now_ms) - self.config.transactional_id_expiration_ms
         for transactional_id, entry in self._entries.items():
             metadata = entry.metadata
             if metadata is None or entry.pending is not None or not metadata.state.resting:
@@ -326,7 +349,10 @@ class TransactionRegistry:
         self._open.clear()
         due: list[TransactionEffects] = []
         for transactional_id, metadata in replayed.items():
-            entry = self._entries[transactional_id] = _Entry()
+            left_ms = metadata.deadline_ms - self._wall_ms(now_ms)
+            entry = self._entries[transactional_id] = _Entry(
+                timeout_at_ms=now_ms + min(left_ms, metadata.timeout_ms)
+            )
             self._adopt(entry, metadata)
             effects = self._due(entry, now_ms)
             if effects is not NOTHING:
@@ -351,7 +377,8 @@ class TransactionRegistry:
             if entry.metadata is not None
         }
 
-    def list_transactions(self, filter_: ListingFilter, now_ms: int) -> list[TransactionListing]:
+    def list_transactions(self, filter_: ListingFilter, wall_ms: int) -> list[TransactionListing]:
+        """Return the ids that a filter accepts, whose ages count by the wall clock."""
         return [
             TransactionListing(
                 transactional_id=transactional_id,
@@ -359,7 +386,7 @@ class TransactionRegistry:
                 state=entry.metadata.state.label,
             )
             for transactional_id, entry in sorted(self._entries.items())
-            if entry.metadata is not None and filter_.accepts(entry.metadata, now_ms)
+            if entry.metadata is not None and filter_.accepts(entry.metadata, wall_ms)
         ]
 
     def describe(self, transactional_id: str) -> TransactionDescription | TransactionError:

@@ -32,6 +32,14 @@ Rule 6: with `client_version` 2 (KIP-890) the end itself bumps the epoch and ret
         carries our epoch and is recognised by the Complete state alone.
 Rule 7: the KIP-890 retry rule is only applied to a transaction that was ended by version 2. For any
         other one the epoch below ours belongs to a fenced producer.
+Rule 8: an abort that the coordinator made looks like one by version 2, so that a producer whose
+        transaction timed out may abort it and go on. A commit in flight then looks like a retry,
+        too. No client asks for another end than it asked for first, so it was fenced: that is the
+        answer (as Kafka since KAFKA-20785), and not INVALID_TXN_STATE, after which clients stop.
+Rule 9: the answer to an end is sent before its markers are written, so the next transaction may
+        come before them. Its producer has the next epoch, or the next producer id, and gets
+        CONCURRENT_TRANSACTIONS until they are written, also for an end (as Kafka since
+        KAFKA-18464): it has fenced no one, and no one has fenced it.
 """
 
 from collections.abc import Callable
@@ -72,10 +80,14 @@ TakeProducerId = Callable[[], ProducerId | None]
 
 @dataclass(frozen=True, slots=True)
 class TransactionStep:
-    """`metadata` is to be written first (None: nothing changes); then `answer` may go out."""
+    """`metadata` is to be written first (None: nothing changes); then `answer` may go out.
+
+    `fences`: it aborts an open transaction whose producer did not ask for that.
+    """
 
     answer: Answer
     metadata: TransactionMetadata | None = None
+    fences: bool = False
 
 
 def init_producer_id(
@@ -97,13 +109,17 @@ def init_producer_id(
         return _no_init(TransactionError.CONCURRENT_TRANSACTIONS)
     if current is None:
         return _create(event, take_id, now_ms)
+    if _holds_next_id(current, event.producer_id, event.producer_epoch):
+        return _no_init(TransactionError.CONCURRENT_TRANSACTIONS)
     if event.resumes and not _may_resume(current, event):
         return _no_init(TransactionError.PRODUCER_FENCED)
     if current.state.prepared:
         return _no_init(TransactionError.CONCURRENT_TRANSACTIONS)
     if current.state is TransactionState.ONGOING:
         return TransactionStep(
-            InitReply(error=TransactionError.CONCURRENT_TRANSACTIONS), fence(current, now_ms)
+            InitReply(error=TransactionError.CONCURRENT_TRANSACTIONS),
+            fence(current, now_ms),
+            fences=True,
         )
     return _take_over(current, event, take_id, now_ms)
 
@@ -238,11 +254,27 @@ def _not_the_producer(
 ) -> TransactionError | None:
     if not event.transactional_id:
         return TransactionError.INVALID_REQUEST
-    if current is None or current.producer_id != event.producer_id:
+    if current is None:
+        return TransactionError.INVALID_PRODUCER_ID_MAPPING
+    if _holds_next_id(current, event.producer_id, event.producer_epoch):
+        return TransactionError.CONCURRENT_TRANSACTIONS
+    if current.producer_id != event.producer_id:
         return TransactionError.INVALID_PRODUCER_ID_MAPPING
     if current.producer_epoch != event.producer_epoch:
         return TransactionError.PRODUCER_FENCED
     return None
+
+
+def _holds_next_id(
+    current: TransactionMetadata, producer_id: ProducerId, producer_epoch: ProducerEpoch
+) -> bool:
+    """Return whether a producer got this new id for its next transaction (rule 4), while the
+    markers of the last one are still being written."""
+    return (
+        current.next_producer_id != NO_PRODUCER_ID
+        and producer_id == current.next_producer_id
+        and producer_epoch == 0
+    )
 
 
 def end_transaction(
@@ -297,10 +329,14 @@ def _end_and_bump(
     state            abort, retried abort, current  commit, retr. commit, current
     ================ ============== =============== ============= ==================
     Empty            fenced         bump            fenced        INVALID_TXN_STATE
-    CompleteAbort    answer again   bump            INVALID...    INVALID_TXN_STATE
+    PrepareAbort     CONCURRENT...  CONCURRENT...   CONCURRENT... CONCURRENT...
+    PrepareCommit    INVALID...     CONCURRENT...   CONCURRENT... CONCURRENT...
+    CompleteAbort    answer again   bump            fenced        INVALID_TXN_STATE
     CompleteCommit   INVALID...     bump            answer again  INVALID_TXN_STATE
     ================ ============== =============== ============= ==================
     """
+    if _holds_next_id(current, event.producer_id, event.producer_epoch):
+        return _no_end(TransactionError.CONCURRENT_TRANSACTIONS)
     rotated = _ended_with_last_epoch(current, event)
     retried = rotated or _ended_one_epoch_ago(current, event)
     if current.producer_id != event.producer_id and not rotated:
@@ -309,13 +345,14 @@ def _end_and_bump(
         return _no_end(TransactionError.CONCURRENT_TRANSACTIONS)
     if not retried and current.producer_epoch != event.producer_epoch:
         return _no_end(TransactionError.PRODUCER_FENCED)
+    committed = current.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+    if retried and committed and not event.commit:
+        return _no_end(TransactionError.INVALID_TXN_STATE)
     if current.state.prepared:
-        # Its end bumped the epoch, so a producer with the new one cannot be ending it again.
-        error = _ending_conflict(current, event) if retried else TransactionError.PRODUCER_FENCED
-        return _no_end(error)
+        return _no_end(TransactionError.CONCURRENT_TRANSACTIONS)
     if retried:
         if current.state is not _complete_state(event.commit):
-            return _no_end(TransactionError.INVALID_TXN_STATE)
+            return _no_end(TransactionError.PRODUCER_FENCED)  # rule 8
         return TransactionStep(
             EndReply(producer_id=current.producer_id, producer_epoch=current.producer_epoch)
         )

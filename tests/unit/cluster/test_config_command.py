@@ -135,6 +135,23 @@ class TestReplace:
         assert configs(replace_topic_configs(state, "orders", {})) == link
         assert configs(alter(state, ("headrace.mirror.link", DELETE))) == {"retention.ms": "1"}
 
+    def test_a_mirror_may_get_another_link(self, state):
+        link = {"headrace.mirror.link": "east"}
+        state.apply(Put(replace(state.topics["orders"], configs=link)))
+
+        assert configs(alter(state, ("headrace.mirror.link", SET, "west"))) == {
+            "headrace.mirror.link": "west"
+        }
+
+    def test_a_topic_that_exists_does_not_become_a_mirror(self, state):
+        """What was committed in an open transaction would have no marker, and never be read."""
+        altered = alter(state, ("headrace.mirror.link", SET, "east"))
+        replaced = replace_topic_configs(state, "orders", {"headrace.mirror.link": "east"})
+
+        assert refused(altered) is ClusterError.INVALID_CONFIG
+        assert refused(replaced) is ClusterError.INVALID_CONFIG
+        assert "delete it" in altered.message
+
     def test_what_is_not_named_goes_back_to_its_default(self, state):
         change = replace_topic_configs(state, "orders", {"segment.bytes": "1048576"})
 

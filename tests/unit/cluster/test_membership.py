@@ -128,6 +128,21 @@ class TestWordOnItsWay:
 
         assert isinstance(plan.outcomes["orders"], TopicRecord)
 
+    def test_a_topic_that_was_created_again_elsewhere_is_not_deleted_by_its_old_id(self, ensemble):
+        _, one = member(ensemble, 1)
+        _, two = member(ensemble, 2)
+        create(two)
+        partition(one)  # reads it
+        old = one.state.topics["orders"]
+        two.delete_topics(["orders"])
+        create(two)
+
+        plan = one.delete_topics(["orders"], ids={"orders": old.topic_id})
+
+        assert plan.outcomes["orders"].error is ClusterError.UNKNOWN_TOPIC_ID
+        two.reload()
+        assert two.state.topics["orders"].topic_id != old.topic_id
+
     def test_what_is_still_wrong_then_is_refused(self, ensemble):
         _, one = member(ensemble, 1)
 

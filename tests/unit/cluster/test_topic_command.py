@@ -4,7 +4,7 @@ import pytest
 
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.state import Put, Remove
-from headrace.cluster.topic import TopicRecord
+from headrace.cluster.topic import TopicRecord, random_topic_id
 from headrace.cluster.topic_command import (
     NewPartitions,
     TopicDefaults,
@@ -224,6 +224,23 @@ class TestDeleteTopics:
         plan = delete_topics(one_broker, ["orders"])
 
         assert refused(plan.outcomes["orders"]) is ClusterError.UNKNOWN_TOPIC_OR_PARTITION
+        assert plan.changes == []
+
+    def test_a_topic_goes_by_its_id(self, one_broker):
+        topic = existing(one_broker)
+
+        plan = delete_topics(one_broker, ["orders"], ids={"orders": topic.topic_id})
+
+        assert plan.changes == [Remove(topic)]
+
+    @pytest.mark.parametrize("there_is_another", [False, True])
+    def test_an_id_that_has_lost_its_name_is_unknown(self, one_broker, there_is_another):
+        if there_is_another:
+            existing(one_broker)
+
+        plan = delete_topics(one_broker, ["orders"], ids={"orders": random_topic_id()})
+
+        assert refused(plan.outcomes["orders"]) is ClusterError.UNKNOWN_TOPIC_ID
         assert plan.changes == []
 
 

@@ -32,6 +32,7 @@ class Coordinator:
     now_ms: int = NOW_MS
     log: list[Record] = field(default_factory=list)
     markers: list[WriteMarkers] = field(default_factory=list)
+    wall_minus_monotonic_ms: int = 0
     registry: TransactionRegistry = field(init=False)
 
     def __post_init__(self) -> None:
@@ -40,7 +41,10 @@ class Coordinator:
     def restart(self) -> None:
         self.markers.clear()
         self.registry = TransactionRegistry(
-            coordinator_epoch=3, take_id=self.next_id, now_ms=self.now_ms
+            coordinator_epoch=3,
+            take_id=self.next_id,
+            now_ms=self.now_ms,
+            wall_minus_monotonic_ms=lambda: self.wall_minus_monotonic_ms,
         )
         for effects in self.registry.load(self.log, self.now_ms):
             self.carry_out(effects)

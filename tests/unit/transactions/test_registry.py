@@ -304,6 +304,111 @@ class TestTime:
         assert (reply.producer_id, reply.producer_epoch) == (1001, 0)
 
 
+class TestWallClock:
+    """It may be set while transactions are open; only records and loading go by it."""
+
+    @pytest.mark.parametrize("skew_ms", [DAY_MS, -DAY_MS])
+    def test_setting_it_aborts_nothing_and_puts_nothing_off(self, coordinator, skew_ms):
+        owner = coordinator.init(timeout_ms=1000)
+        coordinator.add(owner, 0)
+        coordinator.wall_minus_monotonic_ms = skew_ms
+
+        coordinator.tick(999)
+        assert coordinator.state() == "Ongoing"
+        assert coordinator.registry.next_deadline_ms() == coordinator.now_ms + 1
+        coordinator.tick(1)
+
+        assert coordinator.state() == "PrepareAbort"
+
+    def test_more_partitions_do_not_put_the_timeout_off(self, coordinator):
+        owner = coordinator.init(timeout_ms=1000)
+        coordinator.add(owner, 0)
+        coordinator.tick(600)
+        coordinator.add(owner, 1)
+
+        coordinator.tick(400)
+
+        assert coordinator.state() == "PrepareAbort"
+
+    def test_the_second_transaction_has_its_whole_timeout(self, coordinator):
+        owner = coordinator.init(timeout_ms=1000)
+        coordinator.add(owner, 0)
+        coordinator.end(owner, commit=True)
+        coordinator.write_markers()
+        coordinator.tick(5000)
+        coordinator.add(owner, 0)
+
+        coordinator.tick(999)
+        assert coordinator.state() == "Ongoing"
+        coordinator.tick(1)
+
+        assert coordinator.state() == "PrepareAbort"
+
+    def test_records_have_its_time(self, coordinator):
+        coordinator.wall_minus_monotonic_ms = DAY_MS
+        owner = coordinator.init()
+        coordinator.add(owner, 0)
+
+        metadata = coordinator.registry.metadata("pay")
+        assert metadata.start_ms == coordinator.now_ms + DAY_MS
+        assert metadata.last_update_ms == coordinator.now_ms + DAY_MS
+
+    @pytest.mark.parametrize(
+        ("skew_ms", "left_ms"), [(0, 1000), (400, 600), (-DAY_MS, 1000), (DAY_MS, 0)]
+    )
+    def test_after_a_restart_the_rest_of_the_timeout_counts_by_it(
+        self, coordinator, skew_ms, left_ms
+    ):
+        owner = coordinator.init(timeout_ms=1000)
+        coordinator.add(owner, 0)
+        coordinator.wall_minus_monotonic_ms = skew_ms
+        coordinator.restart()
+
+        if left_ms:
+            coordinator.tick(left_ms - 1)
+            assert coordinator.state() == "Ongoing"
+        coordinator.tick(1)
+
+        assert coordinator.state() == "PrepareAbort"
+
+    def test_unused_ids_expire_by_it(self, coordinator):
+        coordinator.init()
+        coordinator.wall_minus_monotonic_ms = 7 * DAY_MS
+
+        coordinator.tick(60 * 60 * 1000)
+
+        assert coordinator.state() is None
+
+
+class TestFence:
+    """A change that aborts an open transaction names it, for the operator's log."""
+
+    def test_a_timeout_names_what_it_aborts(self, coordinator):
+        owner = coordinator.init(timeout_ms=1000)
+        coordinator.add(owner, 0)
+        open_one = coordinator.registry.metadata("pay")
+
+        [effects] = coordinator.registry.tick(coordinator.now_ms + 1000)
+
+        assert (effects.fenced, effects.replies) == (open_one, ())
+
+    def test_a_producer_that_takes_over_names_what_it_aborts(self, coordinator):
+        coordinator.add(coordinator.init(), 0)
+        open_one = coordinator.registry.metadata("pay")
+
+        effects = coordinator.registry.init_producer_id("t", INIT, coordinator.now_ms)
+
+        assert effects.fenced == open_one
+
+    def test_other_changes_fence_no_one(self, coordinator):
+        owner = coordinator.init()
+        added = coordinator.registry.add_partitions("t", add_event(owner), coordinator.now_ms)
+        coordinator.carry_out(added)
+        ended = coordinator.registry.end_transaction("t", end_event(owner), coordinator.now_ms)
+
+        assert [added.fenced, ended.fenced] == [None, None]
+
+
 class TestRestart:
     def test_the_epoch_is_remembered(self, coordinator):
         coordinator.init()

@@ -337,16 +337,17 @@ class TestEndWithEpochBump:
 
         assert coordinator.end(owner, commit=True, version=V2) == first
 
-    @pytest.mark.parametrize("commit", [True, False])
-    def test_a_retry_cannot_turn_the_decision_round(self, coordinator, commit):
+    def test_an_abort_cannot_turn_a_commit_round(self, coordinator):
         owner = coordinator.init()
         coordinator.add(owner, 0, version=V2)
-        coordinator.end(owner, commit=commit, version=V2)
+        coordinator.end(owner, commit=True, version=V2)
+
+        early = coordinator.end(owner, commit=False, version=V2)
         coordinator.write_markers()
+        late = coordinator.end(owner, commit=False, version=V2)
 
-        reply = coordinator.end(owner, commit=not commit, version=V2)
-
-        assert reply.error is TransactionError.INVALID_TXN_STATE
+        assert early.error is TransactionError.INVALID_TXN_STATE
+        assert late.error is TransactionError.INVALID_TXN_STATE
 
     def test_nothing_can_be_aborted_again_and_again(self, coordinator):
         owner = coordinator.init()
@@ -450,12 +451,99 @@ class TestEndWithEpochBump:
         assert reply.error is TransactionError.NONE
         assert coordinator.add(reply, 0, version=V2) is TransactionError.NONE
 
-    def test_what_timed_out_cannot_be_committed(self, coordinator):
+    @pytest.mark.parametrize("by_timeout", [True, False])
+    def test_a_commit_of_what_the_coordinator_aborted_finds_its_producer_fenced(
+        self, coordinator, by_timeout
+    ):
+        """Not INVALID_TXN_STATE, after which an application stops: it did nothing wrong."""
         owner = coordinator.init(timeout_ms=1000)
         coordinator.add(owner, 0, version=V2)
-        coordinator.tick(1000)
+        if by_timeout:
+            coordinator.tick(1000)
+        else:
+            coordinator.init()
+
+        early = coordinator.end(owner, commit=True, version=V2)
+        coordinator.write_markers()
+        late = coordinator.end(owner, commit=True, version=V2)
+
+        assert early.error is TransactionError.CONCURRENT_TRANSACTIONS
+        assert late.error is TransactionError.PRODUCER_FENCED
+        coordinator.init()
+        last = coordinator.end(owner, commit=True, version=V2)
+        assert last.error is TransactionError.PRODUCER_FENCED
+
+    def test_so_does_one_with_the_last_epoch(self, coordinator):
+        owner = at_epoch(coordinator, 32766)
+        coordinator.add(owner, 0, version=V2)
+        coordinator.init()
+
+        early = coordinator.end(owner, commit=True, version=V2)
+        coordinator.write_markers()
+        late = coordinator.end(owner, commit=True, version=V2)
+
+        assert early.error is TransactionError.CONCURRENT_TRANSACTIONS
+        assert late.error is TransactionError.PRODUCER_FENCED
+
+    def test_so_does_one_whose_abort_brought_a_new_producer_id(self, coordinator):
+        owner = at_epoch(coordinator, 32766)
+        coordinator.add(owner, 0, version=V2)
+        coordinator.end(owner, commit=False, version=V2)
         coordinator.write_markers()
 
         reply = coordinator.end(owner, commit=True, version=V2)
 
-        assert reply.error is TransactionError.INVALID_TXN_STATE
+        assert reply.error is TransactionError.PRODUCER_FENCED
+
+
+class TestNextTransactionBeforeTheMarkers:
+    """EndTxn 5 is answered with the next epoch when it is decided; a marker may take long."""
+
+    def ended(self, coordinator, epoch=0):
+        owner = at_epoch(coordinator, epoch)
+        coordinator.add(owner, 0, version=V2)
+        reply = coordinator.end(owner, commit=True, version=V2)
+        assert coordinator.state() == "PrepareCommit"
+        return reply
+
+    @pytest.mark.parametrize("epoch", [0, 32766])
+    @pytest.mark.parametrize("commit", [True, False])
+    def test_its_end_waits_for_them(self, coordinator, epoch, commit):
+        following = self.ended(coordinator, epoch)
+
+        early = coordinator.end(following, commit=commit, version=V2)
+        coordinator.write_markers()
+        late = coordinator.end(following, commit=commit, version=V2)
+
+        assert early.error is TransactionError.CONCURRENT_TRANSACTIONS
+        expected = TransactionError.INVALID_TXN_STATE if commit else TransactionError.NONE
+        assert late.error is expected
+
+    @pytest.mark.parametrize("epoch", [0, 32766])
+    def test_its_partitions_wait_for_them(self, coordinator, epoch):
+        following = self.ended(coordinator, epoch)
+
+        early = coordinator.add(following, 0, version=V2)
+        coordinator.write_markers()
+
+        assert early is TransactionError.CONCURRENT_TRANSACTIONS
+        assert coordinator.add(following, 0, version=V2) is TransactionError.NONE
+
+    @pytest.mark.parametrize("epoch", [0, 32766])
+    def test_its_producer_waits_for_them_to_begin_a_new_epoch(self, coordinator, epoch):
+        following = self.ended(coordinator, epoch)
+        resume = (following.producer_id, following.producer_epoch)
+
+        early = coordinator.init(resume=resume)
+        coordinator.write_markers()
+        late = coordinator.init(resume=resume)
+
+        assert early.error is TransactionError.CONCURRENT_TRANSACTIONS
+        assert (late.producer_id, late.producer_epoch) == (resume[0], resume[1] + 1)
+
+    def test_another_epoch_of_the_next_producer_id_is_not_known(self, coordinator):
+        following = replace(self.ended(coordinator, 32766), producer_epoch=ProducerEpoch(1))
+
+        reply = coordinator.end(following, commit=False, version=V2)
+
+        assert reply.error is TransactionError.INVALID_PRODUCER_ID_MAPPING
