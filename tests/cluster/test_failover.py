@@ -3,6 +3,10 @@
 import os
 import signal
 
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.broker.replica.replica_roles import PARTITIONS_PER_SLICE
 from headrace.testing.readiness import wait_until
 from testkit.fault.chaos import Chaos
 from testkit.fault.workload import Workload
@@ -101,3 +105,55 @@ def test_what_a_leader_takes_while_it_is_cut_off_vanishes_and_its_clients_go_els
     assert report.failures == []
     assert report.anomalies == []
     assert report.acknowledged == report.sent
+
+
+def test_a_topic_that_changes_its_leaders_in_slices_loses_and_doubles_nothing(cluster, topic):
+    """`topic` is not used but for what it waits for: three brokers that are running."""
+    partitions = 3 * PARTITIONS_PER_SLICE
+    admin = AdminClient({"bootstrap.servers": cluster.address})
+    admin.create_topics([NewTopic("slices", partitions, 3)])["slices"].result(WAIT_SECONDS)
+    cluster.wait_in_sync("slices")
+    failures = []
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.address,
+            "acks": "all",
+            "enable.idempotence": True,
+            "on_delivery": lambda error, _: failures.append(error) if error else None,
+        }
+    )
+
+    def send(numbers):
+        for number in numbers:
+            producer.produce("slices", str(number), partition=number % partitions)
+        assert producer.flush(WAIT_SECONDS) == 0
+
+    send(range(1000))
+    killed = cluster.leader("slices")
+    cluster.broker(killed).kill()
+    send(range(1000, 3000))
+    cluster.broker(killed).start()
+    cluster.wait_in_sync("slices")
+    send(range(3000, 4000))
+
+    assert failures == []
+    assert sorted(map(int, read_all(cluster.address, "slices", partitions, 4000))) == [*range(4000)]
+
+
+def read_all(address, topic, partitions, count):
+    """Return the values of all records, when as many have come as are expected."""
+    consumer = Consumer(
+        {"bootstrap.servers": address, "group.id": topic, "enable.auto.commit": False}
+    )
+    consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
+    values = []
+
+    def all_read():
+        values.extend(each.value() for each in consumer.consume(1000, 0.5) if not each.error())
+        return len(values) >= count
+
+    try:
+        wait_until(all_read, what=f"{count} records", timeout_seconds=WAIT_SECONDS)
+    finally:
+        consumer.close()
+    return values

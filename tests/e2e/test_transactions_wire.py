@@ -182,3 +182,5 @@ def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_fenced(
     assert stable_end(client, created) == 2
     assert transaction.produce(12, created) == OLD_EPOCH
     assert transaction.end(4).error_code == FENCED
+    assert transaction.end(5).error_code == FENCED
+    assert transaction.end(5, commit=False).error_code == NONE, "and may go on"

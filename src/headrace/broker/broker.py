@@ -41,6 +41,7 @@ from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.quota import Quotas
 from headrace.broker.replica.batch_opener import BatchOpener
 from headrace.broker.replica.fetch_session import FetchSessions
+from headrace.broker.replica.fetch_turn import FetchTurns
 from headrace.broker.replica.fetchers import ReplicaFetchers
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.broker.replica.partition import Partition
@@ -124,6 +125,7 @@ class Broker:
         )
         self.refused_batches = RefusedBatches()
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
+        self.fetch_turns = FetchTurns()
         self.fetch_max_bytes = settings.fetch_max_bytes
         self.leader_throttle = ReplicationThrottle(
             clock, lambda: int(settings["leader.replication.throttled.rate"])

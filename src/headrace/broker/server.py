@@ -89,6 +89,8 @@ _LOOPBACK = "127.0.0.1"
 _MISSING_LOGS_MS = 5_000
 # How soon a certificate that was replaced is shown to those who connect.
 _CERTIFICATES_MS = 10_000
+# When the rest of the program is loaded: the first clients need the processor more.
+_REST_SECONDS = 1.0
 
 
 class Server:
@@ -165,7 +167,10 @@ class Server:
             self._undo = undo.pop_all()
         self.acceptor.start()
         self._ready = True
-        self.broker.threads.submit(_load_the_rest)
+        loading = self.broker.loop.call_later(
+            _REST_SECONDS, self.broker.threads.submit, _load_the_rest
+        )
+        self._undo.callback(loading.cancel)
 
     async def _open_store(self, undo: AsyncExitStack) -> ClusterStore:
         """Lock the data, and open the store of the cluster's state."""

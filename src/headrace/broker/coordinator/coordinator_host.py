@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 
 from headrace.broker.coordinator.producer_id_source import ProducerIdSource
 from headrace.broker.peer.transaction_client import TransactionClient
+from headrace.broker.replica.batch_opener import BatchOpener
 from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.cluster.topic import TopicRecord
@@ -42,6 +43,9 @@ class CoordinatorHost(Protocol):
 
     @property
     def controller(self) -> ClusterTopics: ...
+
+    @property
+    def batch_opener(self) -> BatchOpener: ...
 
     @property
     def producer_ids(self) -> ProducerIdSource: ...

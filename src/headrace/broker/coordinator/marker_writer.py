@@ -36,13 +36,17 @@ class WrittenMarker(NamedTuple):
 
 
 class MarkerWriter:
-    """Serves the coordinator in this broker, and WriteTxnMarkers. Lives on the event loop."""
+    """Serves the coordinator in this broker, and WriteTxnMarkers. Lives on the event loop.
+
+    Args:
+        written: called right after a marker was appended.
+    """
 
     def __init__(
         self,
         topics: TopicTable,
         offsets_ended: OffsetsEnded,
-        written: Callable[[ProducerId], None] = lambda _: None,
+        written: Callable[[TopicPartition, ProducerId], None],
     ) -> None:
         self._topics = topics
         self._offsets_ended = offsets_ended
@@ -71,7 +75,7 @@ class MarkerWriter:
             coordinator_epoch=marker.coordinator_epoch,
             transaction_version=marker.transaction_version,
         )
-        self._written(marker.producer_id)
+        self._written(name, marker.producer_id)
         if name.topic == CONSUMER_OFFSETS:
             self._offsets_ended(name.partition, marker.producer_id, commit=marker.commit)
         return WrittenMarker(partition, appended.last_offset + 1)

@@ -19,13 +19,15 @@ from headrace.broker.config.internal_topic import TRANSACTION_STATE
 from headrace.broker.coordinator.coordinator_host import CoordinatorHost
 from headrace.broker.coordinator.key_queue import KeyQueue
 from headrace.broker.coordinator.marker_writer import MarkerWriter, OffsetsEnded
+from headrace.broker.coordinator.transaction_report import TransactionReport
 from headrace.broker.coordinator.transaction_shard import Decide, TransactionShard
 from headrace.broker.coordinator.transaction_verifier import Refused, TransactionVerifier
 from headrace.broker.replica.partition import Partition
 from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
-from headrace.model.ids import BrokerId, TopicId, TopicPartition
+from headrace.model.ids import BrokerId, ProducerId, TopicId, TopicPartition
 from headrace.transactions.config import TransactionConfig
+from headrace.transactions.effect import Token, TransactionEffects
 from headrace.transactions.error import TransactionError
 from headrace.transactions.listing import TransactionDescription
 from headrace.transactions.message import (
@@ -37,6 +39,7 @@ from headrace.transactions.message import (
     InitReply,
     VerifyReply,
 )
+from headrace.transactions.metadata import TransactionMetadata
 from headrace.transactions.registry import TransactionRegistry
 
 log = structlog.get_logger(__name__)
@@ -59,11 +62,12 @@ class TransactionCoordinator:
         self, host: CoordinatorHost, config: TransactionConfig, offsets_ended: OffsetsEnded
     ) -> None:
         self._verifier = TransactionVerifier(host)
-        self.markers = MarkerWriter(host.topics, offsets_ended, self._verifier.marker_written)
+        self.markers = MarkerWriter(host.topics, offsets_ended, self._marker_written)
         # Produce requests of an id that had to wait; later ones of the same id wait behind them.
         self.produce_queue = KeyQueue()
         self._host = host
         self._config = config
+        self._report = TransactionReport(host.loop.time)
         self._shards: dict[int, TransactionShard] = {}
         self._loads: set[asyncio.Task[None]] = set()
 
@@ -90,9 +94,16 @@ class TransactionCoordinator:
             coordinator_epoch=partition.leader_epoch,
             take_id=self._host.producer_ids.next,
             config=self._config,
-            now_ms=self._host.clock.wall_ms(),
+            now_ms=self._host.clock.monotonic_ms(),
+            wall_minus_monotonic_ms=self._wall_minus_monotonic_ms,
         )
-        return TransactionShard(self._host, self.markers, partition, registry, self._reload)
+        return TransactionShard(
+            self._host, self.markers, self._report, partition, registry, self._reload
+        )
+
+    def _wall_minus_monotonic_ms(self) -> int:
+        """Return the wall clock minus the monotonic clock."""
+        return self._host.clock.wall_ms() - self._host.clock.monotonic_ms()
 
     def _reload(self, shard: TransactionShard) -> None:
         """Load a lost shard again from its log, unless that has happened, or must not."""
@@ -185,11 +196,15 @@ class TransactionCoordinator:
         )
 
     async def end_transaction(self, event: EndTransaction) -> EndReply:
-        return await self._ask(
-            event.transactional_id,
-            EndReply,
-            lambda registry, token, now_ms: registry.end_transaction(token, event, now_ms),
-        )
+        known: list[TransactionMetadata | None] = [None]
+
+        def decide(registry: TransactionRegistry, token: Token, now_ms: int) -> TransactionEffects:
+            known[0] = registry.metadata(event.transactional_id)
+            return registry.end_transaction(token, event, now_ms)
+
+        reply = await self._ask(event.transactional_id, EndReply, decide)
+        self._report.end_refused(event, reply.error, known[0])
+        return reply
 
     async def _ask(self, transactional_id: str, kind: type[Answer], decide: Decide) -> Answer:
         try:
@@ -214,7 +229,8 @@ class TransactionCoordinator:
         transaction.
 
         With `implicit` (KIP-890: Produce 12, TxnOffsetCommit 5) those that are not are added;
-        otherwise they must have been. Append before anything else happens on the loop.
+        otherwise they must have been. Append before anything else happens on the loop, or hand the
+        records to the broker's `batch_opener`, which refuses them when the transaction ends.
 
         Returns:
             the refused partitions; or a future: call again when it is done.
@@ -269,6 +285,11 @@ class TransactionCoordinator:
         while isinstance(joined := self.join(event, implicit=implicit), asyncio.Future):
             await asyncio.wait((joined,))
         return joined
+
+    def _marker_written(self, name: TopicPartition, producer_id: ProducerId) -> None:
+        """Forget that records of a transaction may be appended: it has ended there."""
+        self._verifier.marker_written(producer_id)
+        self._host.batch_opener.transaction_ended(name, producer_id)
 
     # -- listings
 

@@ -35,6 +35,7 @@ import structlog
 from headrace.broker.coordinator.coordinator_host import CoordinatorHost
 from headrace.broker.coordinator.group_coordinator import stored_batches
 from headrace.broker.coordinator.marker_writer import Marker, MarkerWriter, WrittenMarker
+from headrace.broker.coordinator.transaction_report import TransactionReport
 from headrace.broker.replica.partition import Partition
 from headrace.model.error import (
     CoordinatorFenced,
@@ -86,6 +87,7 @@ class TransactionShard:
         "_markers",
         "_read_after_ms",
         "_reload",
+        "_report",
         "_timer",
         "_uncommitted",
         "_warned",
@@ -100,6 +102,7 @@ class TransactionShard:
         self,
         host: CoordinatorHost,
         markers: MarkerWriter,
+        report: TransactionReport,
         partition: Partition,
         registry: TransactionRegistry,
         reload: "Callable[[TransactionShard], None]",
@@ -111,6 +114,7 @@ class TransactionShard:
         self.busy: dict[str, asyncio.Future[None]] = {}
         self._host = host
         self._markers = markers
+        self._report = report
         self._reload = reload
         self._timer: asyncio.TimerHandle | None = None
         self._warned: set[int] = set()
@@ -119,7 +123,7 @@ class TransactionShard:
 
     @property
     def _now_ms(self) -> int:
-        return self._host.clock.wall_ms()
+        return self._host.clock.monotonic_ms()
 
     @property
     def empty(self) -> bool:
@@ -211,7 +215,7 @@ class TransactionShard:
 
     def _append(self, effects: TransactionEffects) -> None:
         try:
-            batch = build_batch(effects.records, self._now_ms)
+            batch = build_batch(effects.records, self._host.clock.wall_ms())
             appended = self.partition.append(batch, from_client=False, acks_all=True)
         except Exception as error:  # noqa: BLE001 - also a mistake of ours must leave no change open
             self._not_appended(effects, error)
@@ -223,6 +227,12 @@ class TransactionShard:
         if failure is not None:
             self._not_appended(effects, failure)
             return
+        if effects.fenced is not None:
+            self._report.fenced(
+                effects.fenced,
+                timed_out=not effects.replies,
+                wall_ms=self._host.clock.wall_ms(),
+            )
         following = self.registry.adopt(effects, self._now_ms)
         _release(effects.replies)
         self._carry_out(following)
@@ -322,6 +332,8 @@ class TransactionShard:
             elif missing:
                 self.registry.markers_failed(markers, self._now_ms)
                 self._schedule()
+            else:
+                self._warned.discard(markers.ending)
 
         written = [outcome for outcome in outcomes.values() if isinstance(outcome, WrittenMarker)]
         asked = [

@@ -1,6 +1,14 @@
 """A consumer's fetch: read up to the high watermark, or the last stable offset, and answer.
 
 A consumer may read from a follower as well, up to its high watermark (KIP-392).
+
+To find an old offset takes a look at an index and at the heads of batches, on the event loop, and
+neither may be in memory. A byte limit does not bound that: a client may ask for a byte of each of
+thousands of partitions. So one response looks up `MAX_COLD_READS` old offsets after its first
+records, and answers the other partitions empty. Those have their turn in the next fetch, which the
+client sends at once, for the response does not wait: a session reads those first whose records were
+not sent, and `FetchTurns` knows where to begin for a client without one. A response without records
+leaves out none: it would bring no partition on.
 """
 
 from collections.abc import Iterable
@@ -16,6 +24,7 @@ from headrace.broker.fetch.fetch_result import (
     by_topic,
     has_news,
 )
+from headrace.broker.fetch.plain_read import PlainReads
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Parts
 from headrace.broker.refusal_log import log_refusals, refusals_are_logged
@@ -39,7 +48,11 @@ from headrace.wire.fetch_response import (
 _NAME = APIS[ApiKey.FETCH].name
 
 READ_COMMITTED = 1
+MAX_COLD_READS = 32
 _FIRST_FOLLOWER_READ = 11
+# A response is full when less than this part of it is empty. Few batches are so small that they
+# would fit, and all partitions that are left would be searched for one.
+_UNFILLED_PART = 64
 # Makes a NamedTuple in half the time its own constructor takes, and a third of `_replace`'s.
 _new = tuple.__new__
 
@@ -51,12 +64,19 @@ class ConsumerFetch:
         "_admission",
         "_broker",
         "_call",
+        "_cold_reads",
         "_delayed",
+        "_has_many",
+        "_left_out",
         "_request",
         "_response",
         "_results",
         "failed",
     )
+
+    # Of the last read: how many offsets it looked up, and the first partition that it left out.
+    _cold_reads: int
+    _left_out: FetchedPartition | None
 
     def __init__(
         self, broker: Broker, call: Call, request: FetchRequest, admission: Admission
@@ -66,6 +86,7 @@ class ConsumerFetch:
         self._request = request
         self._admission = admission
         self.failed = False
+        self._has_many = len(admission.partitions) > MAX_COLD_READS
         # What `readable_bytes` read, when that is enough to answer.
         self._results: list[tuple[FetchedPartition, PartitionResult]] | None = None
         self._delayed: DelayedFetch | None = None
@@ -74,7 +95,8 @@ class ConsumerFetch:
     def run(self) -> Answer:
         results, size = self.read()
         request = self._request
-        if size >= request.min_bytes or request.max_wait_ms <= 0 or self.failed:
+        is_ready = self.failed or self._left_out is not None
+        if size >= request.min_bytes or request.max_wait_ms <= 0 or is_ready:
             return self.pack(results)
         return self._delay(results, size)
 
@@ -114,9 +136,10 @@ class ConsumerFetch:
             self._delayed.cancel()
 
     def readable_bytes(self) -> int:
-        """Read again, and return how much that is; an error (a deleted topic) counts as enough."""
+        """Read again, and return how much that is. An error (a deleted topic) counts as enough, and
+        so does a partition that is left out."""
         results, size = self.read()
-        if self.failed:
+        if self.failed or self._left_out is not None:
             size = max(size, self._request.min_bytes)
         self._results = results if size >= self._request.min_bytes else None
         return size
@@ -135,21 +158,52 @@ class ConsumerFetch:
 
     def read(self) -> tuple[list[tuple[FetchedPartition, PartitionResult]], int]:
         """Return one result per partition, within the byte budget, and the bytes of records."""
-        return self._read_each(self._admission.partitions)
+        admission = self._admission
+        if self._has_many and admission.session is None:
+            return self._read_in_turn(tuple(admission.partitions))
+        return self._read_each(admission.partitions)
+
+    def _read_in_turn(
+        self, items: tuple[FetchedPartition, ...]
+    ) -> tuple[list[tuple[FetchedPartition, PartitionResult]], int]:
+        """Read from the partition on that the last fetch left out. Return the results in the order
+        of the request: some clients take only the last of two parts of one topic."""
+        turns, connection = self._broker.fetch_turns, self._call.connection
+        start = turns.start(connection, items)
+        results, size = self._read_each(items[start:] + items[:start])
+        turns.set_first(connection, self._left_out)
+        first = len(items) - start
+        return results[first:] + results[:first], size
 
     def _read_each(
         self, items: Iterable[FetchedPartition]
     ) -> tuple[list[tuple[FetchedPartition, PartitionResult]], int]:
         budget = min(self._request.max_bytes, self._broker.fetch_max_bytes)
+        enough = max(budget - budget // _UNFILLED_PART, min(self._request.min_bytes, budget))
         results: list[tuple[FetchedPartition, PartitionResult]] = []
         size = 0
+        plain = self._plain_reads()
+        self._cold_reads, self._left_out = 0, None
         for item in items:
-            result = self._read_partition(item, budget - size, size == 0)
+            first, is_full = size == 0, 0 < size >= enough
+            result = None
+            if plain is not None:
+                result = plain.read(item, budget - size, at_least_one=first, is_full=is_full)
+            if result is None:
+                result = self._read_partition(item, 0 if is_full else budget - size, first)
+                if result.error_code:
+                    self.failed = True
             size += result.records_bytes
-            if result.error_code:
-                self.failed = True
             results.append((item, result))
         return results, size
+
+    def _plain_reads(self) -> PlainReads | None:
+        """Return what reads partitions quickly; None where each must be looked at in full: the
+        principal may not read it, or another broker is nearer."""
+        if self._broker.guard.authorizer is not None or self._request.rack_id:
+            return None
+        committed = self._request.isolation_level == READ_COMMITTED
+        return PlainReads(self._broker.topics, committed=committed, counts_cold=self._has_many)
 
     def _read_partition(
         self, item: FetchedPartition, budget: int, at_least_one: bool
@@ -220,10 +274,16 @@ class ConsumerFetch:
         bound = last_stable if committed else high_watermark
         log_start, fetch_offset = log.log_start_offset, requested.fetch_offset
         offsets = (high_watermark, last_stable, log_start)
-        is_full = budget <= 0 and not at_least_one and log_start <= fetch_offset < bound
+        is_full = (
+            not at_least_one
+            and log_start <= fetch_offset < bound
+            and (
+                budget <= 0
+                or (self._has_many and not log.is_recent(fetch_offset) and self._leaves_out(item))
+            )
+        )
         if (is_full or fetch_offset == bound) and log.storage.failure is None:
-            # Nothing new, as in most partitions of most fetches, or no room for it in a response
-            # that others have filled: the log need not be read.
+            # Nothing new, or no room for it: the log need not be read.
             none_aborted: list[AbortedTransaction] | None = [] if committed else None
             row = (requested.partition, 0, *offsets, 0, None, none_aborted, -1, None, None)
             return _new(FetchPartitionResult, row)
@@ -236,6 +296,16 @@ class ConsumerFetch:
         )
         aborted = aborted_transactions(partition.log, fetch_offset, piece) if committed else None
         return FetchPartitionResult(requested.partition, 0, *offsets, piece.size, piece, aborted)
+
+    def _leaves_out(self, item: FetchedPartition) -> bool:
+        """Return whether an old offset is not looked up for this response, and count those that
+        are."""
+        self._cold_reads += 1
+        if self._cold_reads <= MAX_COLD_READS:
+            return False
+        if self._left_out is None:
+            self._left_out = item
+        return True
 
     def _diverging(
         self, partition: Partition | Follower, index: int, parted: Divergence

@@ -51,6 +51,9 @@ class FollowerFetch(ConsumerFetch):
         partition = self._broker.topics.find(item.name, item.topic_id, item.requested.partition)
         return None if partition is None else LogEndGrowth(partition)
 
+    def _plain_reads(self) -> None:
+        """Look at each partition: a fetch offset says what the follower has copied."""
+
     def _read_partition(
         self, item: FetchedPartition, budget: int, at_least_one: bool
     ) -> PartitionResult:
@@ -82,7 +85,17 @@ class FollowerFetch(ConsumerFetch):
                 return FetchPartitionResult(index, ErrorCode.offset_out_of_range, *offsets)
         piece: LogSlice | None = None
         news = requested.fetch_offset != log.log_end_offset or log.storage.failure is not None
-        if news and not self._must_wait(partition):
+        waits = news and (
+            self._must_wait(partition)
+            or (
+                self._has_many
+                and not at_least_one
+                and log.log_start_offset <= requested.fetch_offset < log.log_end_offset
+                and not log.is_recent(requested.fetch_offset)
+                and self._leaves_out(item)
+            )
+        )
+        if news and not waits:
             try:
                 piece = log.read(
                     requested.fetch_offset,

@@ -3,6 +3,9 @@
 Up to version 3 a producer names one transaction. From version 4 on (KIP-890) brokers name many, and
 may only ask whether the partitions are in it (`verify_only`). The rights of the producer were
 checked by the broker that it wrote to, so that a broker needs CLUSTER_ACTION and nothing else.
+
+A mirror topic joins no transaction. Its source's producers may have the same ids, and an end would
+wait for the source's transaction.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +20,8 @@ from kio.schema.add_partitions_to_txn.v5.request import (
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.error_mapping import transaction_code
+from headrace.broker.error_mapping import code_of, transaction_code
+from headrace.model.error import ReadOnlyTopic
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.error import TransactionError, for_version
 from headrace.transactions.message import AddPartitions
@@ -89,7 +93,7 @@ async def _join(broker: Broker, call: Call, event: AddPartitions, *, verify_only
     refused = {
         name: code
         for name in event.partitions
-        if (code := _refusal(broker, call, name, from_client=from_client))
+        if (code := _refusal(broker, call, name, from_client=from_client, joins=not verify_only))
     }
     if refused:
         not_tried = ErrorCode.operation_not_attempted
@@ -104,11 +108,16 @@ async def _join(broker: Broker, call: Call, event: AddPartitions, *, verify_only
     return dict.fromkeys(event.partitions, _code(call, reply.error))
 
 
-def _refusal(broker: Broker, call: Call, name: TopicPartition, *, from_client: bool) -> ErrorCode:
+def _refusal(
+    broker: Broker, call: Call, name: TopicPartition, *, from_client: bool, joins: bool
+) -> ErrorCode:
     if from_client and broker.guard.denies_topic(call, Operation.WRITE, name.topic):
         return ErrorCode.topic_authorization_failed
     if not broker.topics.exists(name.topic, name.partition):
         return ErrorCode.unknown_topic_or_partition
+    topic = broker.topics.by_name(name.topic)
+    if joins and topic is not None and topic.is_mirror:
+        return code_of(ReadOnlyTopic())
     return ErrorCode.none
 
 

@@ -12,6 +12,7 @@ from headrace.broker.call import Call
 from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import cluster_code
 from headrace.cluster.rejection import Rejection
+from headrace.model.ids import TopicId
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
@@ -48,8 +49,14 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         allowed = []
     if allowed:
         names = [item.name for item in allowed if item.name is not None]
+        # The topic table may be behind: another topic may have the name of an id by now.
+        ids = {
+            item.name: TopicId(item.topic_id)
+            for item in allowed
+            if item.name is not None and item.topic_id is not None
+        }
         plan = await broker.controller.administer(
-            lambda controller: controller.delete_topics(names)
+            lambda controller: controller.delete_topics(names, ids=ids)
         )
         for item in allowed:
             outcome = plan.outcomes[item.name or ""]

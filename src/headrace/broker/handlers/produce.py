@@ -3,7 +3,7 @@
 Requests that repeat themselves come here only once: `broker.fastpath.produce` serves the next ones.
 
 A batch that its topic inflates, compresses or checks for schemas is opened in a thread
-(`replica.batch_opener`), and appended after those before it.
+(`replica.batch_opener`), and appended after those before it, if its transaction has not ended.
 
 With acks=0 nothing is answered; as in Kafka, an error then closes the connection, because that is
 the only way the client can notice.
@@ -165,7 +165,8 @@ def _transactional_batches(
             if not records[_FLAGS_AT] & TRANSACTIONAL_BIT:
                 continue
             partition = broker.topics.find(topic.name, topic.topic_id, index)
-            if partition is not None:
+            # A mirror refuses the batch, and must not join the transaction before.
+            if partition is not None and not partition.log.config.headrace_mirror_link:
                 producer = _PRODUCER.unpack_from(records, PRODUCER_ID_AT)
                 batches.append((partition.name, producer))
     return batches
@@ -302,7 +303,9 @@ def _append(
                 batch,
                 _admission(broker, partition, batch, transactional=transactional),
                 append,
-                patient=not transactional,
+                transaction_of=_PRODUCER.unpack_from(batch, PRODUCER_ID_AT)[0]
+                if transactional
+                else None,
             )
         except RequestTimedOut as error:
             return _not_appended(broker, topic, produced, _failed(index, error))

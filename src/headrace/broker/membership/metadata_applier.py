@@ -129,7 +129,7 @@ class MetadataApplier:
             directory.configure()
         topics, turn = self._controller.state.topics.values(), LoopTurn()
         for topic in sorted(topics, key=lambda topic: topic.name == TRANSACTION_STATE):
-            self.topics.apply(topic)
+            await self.topics.apply(topic)
             await turn.pause_if_over()
         await self.topics.settle()
 
@@ -171,10 +171,10 @@ class MetadataApplier:
             (records if isinstance(change, Put) else removed).append(change.entity)
         turn = LoopTurn()
         if removed:
-            self.topics.remove(removed)
+            await self.topics.remove(removed)
         for record in sorted(records, key=lambda record: record.name == TRANSACTION_STATE):
             unknown = self._target.topics.by_name(record.name) is None
-            self.topics.apply(record)
+            await self.topics.apply(record)
             if unknown and self._target.topics.by_name(record.name) is not None:
                 # At the start: its logs were opened before this change.
                 self.apply_topic_config(record.name)

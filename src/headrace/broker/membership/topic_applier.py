@@ -9,6 +9,8 @@ Rule 3: one round of disk work at a time: first deletions, then creations. So a 
 created again under its old name, and a replica that moved away and comes back, find the old logs
 gone: a log counts as missing from the moment that it is to be deleted (`LogStorage`). A round takes
 all that has come in: its checkpoints and syncs cost once per round, not once per partition.
+Rule 4: one topic changes at a time, by a command or by a round that has made its logs. A large one
+gives way to others on the loop, and must not meet its own next change.
 """
 
 import asyncio
@@ -62,15 +64,35 @@ class TopicApplier:
         # Topics whose logs are being made: the newest record of each.
         self._pending: dict[str, TopicRecord] = {}
         self._failed: set[str] = set()
+        # Topics to apply again, because logs may be made or served now that could not be before.
+        self._again: set[str] = set()
+        self._changing = asyncio.Lock()  # rule 4; never held while a thread works
         self._working: asyncio.Task[None] | None = None
         self._served = asyncio.Condition()
 
-    def apply(self, record: TopicRecord) -> None:
+    async def apply(self, record: TopicRecord) -> None:
         """Serve a topic as its record says, at once or as soon as its logs are made."""
+        async with self._changing:
+            await self._apply(record)
+
+    async def remove(self, records: Iterable[TopicRecord]) -> None:
+        """Stop serving topics that were deleted; their logs go in the background."""
+        async with self._changing:
+            await self._remove(list(records))
+
+    def retry(self) -> None:
+        """Delete, make and serve the logs that could not be, because a disk was full: there may be
+        room now. It happens in the background."""
+        self._target.storage.doom_undeleted(self._newest)
+        self._again |= self._failed | self._target.storage.take_opened()
+        self._failed.clear()
+        self._start()
+
+    async def _apply(self, record: TopicRecord) -> None:
         hosted = self._target.topics.by_name(record.name)
         if hosted is not None and hosted.topic_id != record.topic_id:
             # Deleted and created again, and both arrived as one change.
-            self.remove([hosted.record])
+            await self._remove([hosted.record])
             hosted = None
         waiting = self._pending.get(record.name)
         if waiting is not None and waiting.topic_id != record.topic_id:
@@ -78,30 +100,16 @@ class TopicApplier:
         if waiting is not None or self._target.storage.lacks(record):
             self._pending[record.name] = record
         if hosted is not None or record.name not in self._pending:
-            self._serve(record, None if hosted is None else hosted.record.configs)
+            await self._serve(record, None if hosted is None else hosted.record.configs)
         self._start()
 
-    def remove(self, records: Iterable[TopicRecord]) -> None:
-        """Stop serving topics that were deleted; their logs go in the background."""
-        records = list(records)
+    async def _remove(self, records: list[TopicRecord]) -> None:
         for record in records:
             waiting = self._pending.pop(record.name, None)
             if waiting is not None:
                 self._doom(waiting)
-        for hosted in self._target.roles.remove([record.name for record in records]):
+        for hosted in await self._target.roles.remove([record.name for record in records]):
             self._doom(hosted)
-        self._start()
-
-    def retry(self) -> None:
-        """Delete, make and serve the logs that could not be, because a disk was full: there may be
-        room now."""
-        self._target.storage.doom_undeleted(self._newest)
-        failed, self._failed = self._failed, set()
-        opened = self._target.storage.take_opened()
-        for name in failed | opened:
-            hosted = self._target.topics.by_name(name)
-            if hosted is not None and (name in opened or self._target.storage.lacks(hosted.record)):
-                self.apply(hosted.record)
         self._start()
 
     def _newest(self, name: str) -> TopicRecord | None:
@@ -128,14 +136,20 @@ class TopicApplier:
         )
 
     def _start(self) -> None:
-        if not self._pending and not self._target.storage.has_doomed:
+        if self._idle:
             return
         if self._working is None or self._working.done():
             self._working = asyncio.get_running_loop().create_task(self._work())
 
+    @property
+    def _idle(self) -> bool:
+        return not self._pending and not self._again and not self._target.storage.has_doomed
+
     async def _work(self) -> None:
         storage = self._target.storage
-        while storage.has_doomed or self._pending:
+        while not self._idle:
+            while self._again:
+                await self._apply_again(self._again.pop())
             doomed = storage.begin_round()
             # Transactions last: those that were decided write their markers into the others.
             records = sorted(
@@ -147,7 +161,7 @@ class TopicApplier:
             storage.end_round()
             turn = LoopTurn()
             for record in records:
-                self._finish(record, failed=record.name in failed)
+                await self._finish(record, failed=record.name in failed)
                 await turn.pause_if_over()
             async with self._served:
                 self._served.notify_all()
@@ -173,24 +187,31 @@ class TopicApplier:
                 failed.add(record.name)
         return failed
 
-    def _finish(self, made: TopicRecord, *, failed: bool) -> None:
-        """Serve a topic whose logs were made, unless it has changed so that others are missing."""
-        newest = self._pending.get(made.name)
-        if newest is None or newest.topic_id != made.topic_id:
-            return
-        lacking = self._target.storage.lacks(newest)
-        if lacking and not failed and newest is not made:
-            return
-        del self._pending[made.name]
-        if lacking:
-            self._failed.add(made.name)
-        # The logs that were there before have the newest configuration already.
-        self._serve(newest, made.configs)
+    async def _apply_again(self, name: str) -> None:
+        async with self._changing:
+            hosted = self._target.topics.by_name(name)
+            if hosted is not None:
+                await self._apply(hosted.record)
 
-    def _serve(self, record: TopicRecord, configured: Mapping[str, str] | None) -> None:
+    async def _finish(self, made: TopicRecord, *, failed: bool) -> None:
+        """Serve a topic whose logs were made, unless it has changed so that others are missing."""
+        async with self._changing:
+            newest = self._pending.get(made.name)
+            if newest is None or newest.topic_id != made.topic_id:
+                return
+            lacking = self._target.storage.lacks(newest)
+            if lacking and not failed and newest is not made:
+                return
+            if lacking:
+                self._failed.add(made.name)
+            # The logs that were there before have the newest configuration already.
+            await self._serve(newest, made.configs)
+            del self._pending[made.name]  # after it: those who wait want all partitions
+
+    async def _serve(self, record: TopicRecord, configured: Mapping[str, str] | None) -> None:
         """Serve a topic whose logs have the configuration `configured`; None if they are new."""
         try:
-            unused = self._target.roles.apply(record)
+            unused = await self._target.roles.apply(record)
         except StorageError as error:
             log.error("topic_not_served", topic=record.name, reason=str(error))
             return

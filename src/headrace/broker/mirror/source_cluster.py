@@ -11,6 +11,7 @@ from uuid import UUID
 from headrace.broker.network.tls import TlsSocket
 from headrace.broker.peer.connection import PeerConnection, PeerLost
 from headrace.broker.peer.connector import PeerLogin
+from headrace.broker.peer.host_resolver import HostResolver
 from headrace.model.error import ConfigError
 from headrace.model.ids import BrokerId
 from headrace.model.mirror_link_config import (
@@ -120,6 +121,8 @@ class SourceCluster:
 
     def __init__(self, access: SourceAccess) -> None:
         self._access = access
+        # The names of one source are nothing that other links, or brokers, should wait for.
+        self._resolver = HostResolver()
         self._brokers: dict[int, tuple[str, int]] = {}
         self._asking = asyncio.Lock()
         self._connection: PeerConnection | None = None
@@ -229,12 +232,14 @@ class SourceCluster:
     async def _open(self, host: str, port: int, limit_bytes: int) -> PeerConnection:
         access = self._access
         if access.tls is None:
-            connection = await PeerConnection.open(host, port, limit_bytes=limit_bytes)
+            connection = await PeerConnection.open(
+                host, port, self._resolver, limit_bytes=limit_bytes
+            )
         else:
             from headrace.broker.peer.tls_connection import TlsPeerConnection
 
             connection = await TlsPeerConnection.open_with(
-                access.tls, host, port, limit_bytes=limit_bytes
+                access.tls, host, port, self._resolver, limit_bytes=limit_bytes
             )
         if access.login is not None:
             try:

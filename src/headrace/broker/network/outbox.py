@@ -16,9 +16,12 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 from weakref import ref
 
+from headrace.broker.network.disk_threads import DiskRead, DiskThreads, ThreadsByDisk
 from headrace.broker.network.page_cache import (
     AHEAD_BYTES,
     CHECKED_BYTES,
@@ -36,6 +39,8 @@ Parts: TypeAlias = Sequence[Part]
 # As many buffers as one sendmsg gathers; Linux takes at most 1024.
 _MAX_GATHER = 64
 _TURN_BYTES = 1024 * 1024
+# For all connections, and for all brokers of a process: they share its disks.
+_threads_by_disk: Final = ThreadsByDisk()
 
 
 class _Ahead(NamedTuple):
@@ -70,7 +75,9 @@ class Outbox:
         "_loop",
         "_on_read",
         "_parts",
+        "_read",
         "_sock",
+        "_threads",
         "held_bytes",
         "reading_ahead",
     )
@@ -88,6 +95,8 @@ class Outbox:
         self._parts: deque[Part] = deque()
         self._checked_position = -1
         self._ahead = _NOT_AHEAD
+        self._read: DiskRead | None = None
+        self._threads: DiskThreads | None = None
         self.held_bytes = 0
         self.reading_ahead = False
 
@@ -104,6 +113,11 @@ class Outbox:
                 self.held_bytes += len(part)
 
     def clear(self) -> None:
+        """Forget everything: the connection is closed."""
+        read, threads = self._read, self._threads
+        if read is not None and threads is not None and threads.cancel(read):
+            self._read = None
+            self.reading_ahead = False
         self._parts.clear()
         self._ahead = _NOT_AHEAD
         self.held_bytes = 0
@@ -142,8 +156,10 @@ class Outbox:
         ahead_bytes = AHEAD_BYTES if self._ahead.leads_to(piece) else 0
         window_end = piece.position + min(piece.size, WINDOW_BYTES)
         self._ahead = _Ahead(ref(piece.file), window_end + ahead_bytes)
-        reading = self._loop.run_in_executor(None, read_ahead, piece, ahead_bytes)
-        reading.add_done_callback(self._on_read_ahead)
+        self._threads = _threads_by_disk.of(piece.file)
+        self._read = self._threads.submit(
+            partial(read_ahead, piece, ahead_bytes), self._report_read_ahead
+        )
         return False
 
     def _keep_ahead(self, piece: LogSlice) -> None:
@@ -152,10 +168,17 @@ class Outbox:
         if piece.file is None or file() is not piece.file:
             return
         if WINDOW_BYTES < end - piece.position <= AHEAD_BYTES // 2:
-            self._ahead = _Ahead(file, end + AHEAD_BYTES // 2)
-            self._loop.run_in_executor(None, request_pages, piece.file, end, AHEAD_BYTES // 2)
+            request = partial(request_pages, piece.file, end, AHEAD_BYTES // 2)
+            if _threads_by_disk.of(piece.file).submit_hint(request):
+                self._ahead = _Ahead(file, end + AHEAD_BYTES // 2)
 
-    def _on_read_ahead(self, _: object) -> None:
+    def _report_read_ahead(self) -> None:
+        """Called in the thread that has read."""
+        with suppress(RuntimeError):  # the loop has been closed, and all connections with it
+            self._loop.call_soon_threadsafe(self._on_read_ahead)
+
+    def _on_read_ahead(self) -> None:
+        self._read = None
         self.reading_ahead = False
         if self._parts:  # or the connection was closed meanwhile
             self._on_read()

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from headrace import __version__
+from headrace.broker.peer.host_resolver import HostResolver
 from headrace.model.error import PeerError
 from headrace.wire.api import ApiKey
 from headrace.wire.fetch_request import FetchRequest, pack_fetch_request
@@ -78,17 +79,20 @@ class PeerConnection:
         self._loop.add_reader(sock.fileno(), self._on_readable)
 
     @classmethod
-    async def open(cls, host: str, port: int, *, limit_bytes: int = 1 << 30) -> "PeerConnection":
+    async def open(
+        cls, host: str, port: int, resolver: HostResolver, *, limit_bytes: int = 1 << 30
+    ) -> "PeerConnection":
         """Connect.
 
         Args:
+            resolver: looks up the host, if it is a name.
             limit_bytes: the largest response that is accepted.
 
         Raises:
             PeerLost: the connection cannot be made.
             PeerRefused: no process listens there.
         """
-        return cls(await connected_socket(host, port), limit_bytes=limit_bytes)
+        return cls(await connected_socket(host, port, resolver), limit_bytes=limit_bytes)
 
     # -- requests
 
@@ -272,8 +276,9 @@ class PeerConnection:
             self.lost.set_result(why)
 
 
-async def connected_socket(host: str, port: int) -> socket.socket:
-    """Return a non-blocking socket that is connected.
+async def connected_socket(host: str, port: int, resolver: HostResolver) -> socket.socket:
+    """Return a non-blocking socket that is connected. To look up the host takes part of the time;
+    an address that comes too late is there for the next attempt.
 
     Raises:
         PeerLost: the connection cannot be made.
@@ -282,18 +287,19 @@ async def connected_socket(host: str, port: int) -> socket.socket:
     loop = asyncio.get_running_loop()
     sock: socket.socket | None = None
     try:
-        (found, *_) = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        sock = socket.socket(found[0], socket.SOCK_STREAM)
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         async with asyncio.timeout(_CONNECT_SECONDS):
-            await loop.sock_connect(sock, found[4])
+            family, address = await resolver.address(host, port)
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            await loop.sock_connect(sock, address)
     except (OSError, TimeoutError) as error:
         if sock is not None:
             sock.close()
         kind = PeerRefused if isinstance(error, ConnectionRefusedError) else PeerLost
-        raise kind(f"cannot connect to the broker at {host}:{port}: {error}") from error
+        why = "no answer in time" if isinstance(error, TimeoutError) else error
+        raise kind(f"cannot connect to the broker at {host}:{port}: {why}") from error
     except BaseException:
         if sock is not None:
             sock.close()

@@ -22,6 +22,7 @@ from headrace.broker.auth.plain import MECHANISM as PLAIN
 from headrace.broker.auth.user_file import UserFile
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.peer.connection import PeerConnection, PeerLost
+from headrace.broker.peer.host_resolver import HostResolver
 from headrace.cluster.broker import BrokerRecord, Endpoint
 from headrace.cluster.controller import Controller
 from headrace.cluster.credential import (
@@ -125,6 +126,7 @@ class PeerConnector:
         """
         self._find = find
         self._listener = settings.inter_broker_listener
+        self._resolver = HostResolver()
         self.login: PeerLogin | None = None
         self.tls = _tls(settings)
         alone = not settings["zookeeper.connect"]
@@ -154,10 +156,12 @@ class PeerConnector:
     async def _open(self, endpoint: Endpoint, limit_bytes: int) -> PeerConnection:
         host, port = endpoint.host, endpoint.port
         if self.tls is None or self._listener is None or not self._listener.encrypted:
-            return await PeerConnection.open(host, port, limit_bytes=limit_bytes)
+            return await PeerConnection.open(host, port, self._resolver, limit_bytes=limit_bytes)
         from headrace.broker.peer.tls_connection import TlsPeerConnection
 
-        return await TlsPeerConnection.open_with(self.tls, host, port, limit_bytes=limit_bytes)
+        return await TlsPeerConnection.open_with(
+            self.tls, host, port, self._resolver, limit_bytes=limit_bytes
+        )
 
     def _endpoint(self, broker_id: BrokerId) -> Endpoint:
         """Return the endpoint of the inter-broker listener's name, or else of its protocol."""

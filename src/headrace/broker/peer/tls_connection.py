@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol
 
 from headrace.broker.network.tls import TlsSocket
 from headrace.broker.peer.connection import PeerConnection, PeerLost, connected_socket
+from headrace.broker.peer.host_resolver import HostResolver
 
 _HANDSHAKE_SECONDS: Final = 10.0
 
@@ -26,14 +27,14 @@ class TlsPeerConnection(PeerConnection):
 
     @classmethod
     async def open_with(
-        cls, tls: TlsClient, host: str, port: int, *, limit_bytes: int
+        cls, tls: TlsClient, host: str, port: int, resolver: HostResolver, *, limit_bytes: int
     ) -> "TlsPeerConnection":
         """Connect and shake hands.
 
         Raises:
             PeerLost: the connection cannot be made, or its certificate is not trusted.
         """
-        sock = tls.connect(await connected_socket(host, port), host)
+        sock = tls.connect(await connected_socket(host, port, resolver), host)
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
                 await _shake_hands(sock)

@@ -22,6 +22,11 @@ for on the event loop, and holds no thread. It is opened again when that has com
 Rule 6: a batch of a transaction does not wait behind one that waits like that: its transaction
 could end meanwhile. It is refused as soon as the other begins to wait, and its producer sends it
 again. Its place stays taken until its turn, so that those behind it keep theirs.
+Rule 7: a batch of a transaction is refused as soon as a marker of its producer is written to its
+partition: it has joined a transaction that has ended while it waited. Behind the marker it would
+open one that no coordinator ends, or be part of the producer's next one. A client that loses its
+connection, and aborts over another one, leaves such a batch. The error is NOT_ENOUGH_REPLICAS: a
+client sends the batch again on it, and it says that nothing was appended.
 """
 
 import asyncio
@@ -29,9 +34,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from headrace.model.error import HeadraceError, RequestTimedOut, TakesLong
+from headrace.model.error import HeadraceError, NotEnoughReplicas, RequestTimedOut, TakesLong
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import Batch
 
@@ -62,6 +67,14 @@ class OpensLater(HeadraceError):
         self.ready = ready
 
 
+class _TransactionBatch(NamedTuple):
+    """A batch of a transaction that waits: its producer, and what refuses it with an error that the
+    given function raises."""
+
+    producer_id: int
+    refuse: Callable[[Callable[[], list[Batch]]], object]
+
+
 class BatchOpener:
     """Opens batches in threads and appends them on the event loop, in order.
 
@@ -85,10 +98,10 @@ class BatchOpener:
         self._long = 0
         # Of each partition the batches that came last, at most `_THREADS` of them.
         self.opening: dict[TopicPartition, deque[asyncio.Future[Any]]] = {}
-        # The partitions of which a batch waits for something else than threads (rule 5), and for
-        # each partition what refuses the batches that do not wait with it (rule 6).
+        # The partitions of which a batch waits for something else than threads (rule 5), and of
+        # each partition the batches of transactions (rules 6 and 7).
         self._awaiting: set[TopicPartition] = set()
-        self._impatient: dict[TopicPartition, set[Callable[[], object]]] = {}
+        self._transaction_batches: dict[TopicPartition, set[_TransactionBatch]] = {}
         self._closed = False
 
     def open(
@@ -98,7 +111,7 @@ class BatchOpener:
         admit: Admit,
         append: Callable[[Callable[[], list[Batch]]], Outcome],
         *,
-        patient: bool = True,
+        transaction_of: int | None = None,
     ) -> "asyncio.Future[Outcome]":
         """Return a future of what `append` returns.
 
@@ -109,16 +122,17 @@ class BatchOpener:
                 OpensLater once, and is called again when that is ready (rule 5).
             append: called on the loop after the batches before it. It is given a function that
                 returns what `admit` returned, or raises what it raised.
-            patient: False for a batch of a transaction. Where another waits as in rule 5, what
-                `append` is given raises RequestTimedOut, before the batch has its turn (rule 6).
+            transaction_of: the producer id of a batch of a transaction. Where another waits as in
+                rule 5, what `append` is given raises RequestTimedOut, before the batch has its turn
+                (rule 6); where the transaction ends, NotEnoughReplicas (rule 7).
 
         Raises:
             RequestTimedOut: too many bytes wait already (rule 3), or one waits as in rule 5, and
-                this is not `patient`.
+                this is of a transaction.
         """
         if self._closed:
             raise RuntimeError("no batch is opened after shutdown")
-        if patient:
+        if transaction_of is None:
             return self._queue(partition, batch, admit, append, patient=True)
         if partition in self._awaiting:
             raise _not_now()
@@ -129,13 +143,17 @@ class BatchOpener:
                 outcome.set_result(append(admitted))
             return outcome.result()
 
-        def give_up() -> None:
-            self._loop.call_soon(append_once, _refused_now)
+        def refuse(refused: Callable[[], list[Batch]]) -> None:
+            # The outcome may be cancelled: then the batch will not be appended, either.
+            if not outcome.done():
+                append_once(refused)
+
+        waiting_batch = _TransactionBatch(transaction_of, refuse)
 
         def settle(done: "asyncio.Future[Outcome]") -> None:
-            others.discard(give_up)
-            if not others and self._impatient.get(partition) is others:
-                del self._impatient[partition]
+            others.discard(waiting_batch)
+            if not others and self._transaction_batches.get(partition) is others:
+                del self._transaction_batches[partition]
             error = None if done.cancelled() else done.exception()
             if outcome.done():
                 return
@@ -145,10 +163,17 @@ class BatchOpener:
                 outcome.set_exception(error)
 
         task = self._queue(partition, batch, admit, append_once, patient=False)
-        others = self._impatient.setdefault(partition, set())
-        others.add(give_up)
+        others = self._transaction_batches.setdefault(partition, set())
+        others.add(waiting_batch)
         task.add_done_callback(settle)
         return outcome
+
+    def transaction_ended(self, partition: TopicPartition, producer_id: int) -> None:
+        """Refuse the batches that a marker has overtaken, before anything else happens on the loop
+        (rule 7)."""
+        for each in tuple(self._transaction_batches.get(partition, ())):
+            if each.producer_id == producer_id:
+                each.refuse(_overtaken)
 
     def _queue(
         self,
@@ -232,8 +257,8 @@ class BatchOpener:
             await later.ready()
             return
         self._awaiting.add(partition)
-        for give_up in self._impatient.get(partition, ()):
-            give_up()
+        for each in self._transaction_batches.get(partition, ()):
+            self._loop.call_soon(each.refuse, _refused_now)
         try:
             await later.ready()
         finally:
@@ -273,3 +298,9 @@ def _not_now() -> RequestTimedOut:
 
 def _refused_now() -> list[Batch]:
     raise _not_now()
+
+
+def _overtaken() -> list[Batch]:
+    raise NotEnoughReplicas(
+        "the transaction of this batch ended before the batch was appended: it was not written"
+    )

@@ -18,6 +18,7 @@ from collections.abc import Container
 from headrace.broker.metric import TopicTraffic
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.replica.claimed_epoch import epoch_error
+from headrace.broker.replica.mirror_marker import mirror_marker_error
 from headrace.broker.replica.waiter import RECHECK, Waiter
 from headrace.cluster.topic import PartitionRecord
 from headrace.log.filesystem import Bytes
@@ -26,7 +27,6 @@ from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.error import (
     DiskFull,
     HeadraceError,
-    InvalidProducerEpoch,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
     NotLeader,
@@ -229,7 +229,7 @@ class Partition:
         """End a producer's transaction here. No coordinator has one in a mirror topic."""
         self._check_leading()
         if self.log.config.headrace_mirror_link:
-            raise InvalidProducerEpoch(f"{self.name.topic} is a mirror, without own transactions")
+            raise mirror_marker_error(self.name, self.log, producer_id, producer_epoch)
         appended = self.log.append_marker(
             producer_id,
             producer_epoch,

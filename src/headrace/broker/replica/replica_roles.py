@@ -2,13 +2,22 @@
 
 The cluster's state decides (`TopicRecord`); `ReplicaRoles` makes it so. It opens and resigns
 partitions, starts and stops copying, and hands the partitions of an internal topic to their
-coordinator. It never waits: the caller creates missing logs, and deletes unused ones after.
+coordinator. It waits for no disk: the caller creates missing logs, and deletes unused ones after.
 Only a log that is being truncated is waited for before it is led (`log_truncations`, rule 2).
+
+Rule 1: a topic of many partitions changes in slices, and others run on the loop in between. A
+request sees each partition as it was or as it will be: its entry in the topic's record, and what
+this broker does with it, change in one slice.
+Rule 2: a new topic, and the new partitions of a topic, are seen when all of them are there. A
+producer that saw some of them would choose partitions by their number.
+Rule 3: one change at a time. The caller (`TopicApplier`) sees to that.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
-from typing import Protocol
+from dataclasses import replace
+from typing import Final, Protocol
 
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.replica.fetchers import ReplicaFetchers
@@ -20,6 +29,9 @@ from headrace.cluster.topic import PartitionRecord, TopicRecord
 from headrace.model.clock import Clock
 from headrace.model.ids import BrokerId, TopicId, TopicPartition
 from headrace.records.framing import load_kernel
+
+# A partition that changes its leader takes about 0.1 ms.
+PARTITIONS_PER_SLICE: Final = 32
 
 
 class ShardCoordinator(Protocol):
@@ -67,7 +79,7 @@ class ReplicaRoles:
         self._metrics = metrics
         self._kernel_loaded = False
 
-    def apply(self, record: TopicRecord) -> list[TopicPartition]:
+    async def apply(self, record: TopicRecord) -> list[TopicPartition]:
         """Lead, follow or leave each partition of a topic, as its record says. One whose log is
         missing is not served yet: the caller makes the log, and calls again.
 
@@ -75,54 +87,99 @@ class ReplicaRoles:
             partitions that have left this broker: their logs are of no use any more.
         """
         topic = self._topics.by_name(record.name)
+        known = topic is not None
         if topic is None:
-            topic = HostedTopic(record, self._metrics.topic(record.name))
-            self._topics.add(topic)
+            unseen = replace(record, partitions=())
+            topic = HostedTopic(unseen, self._metrics.topic(record.name))
         self._count_elections(topic.record, record)
-        topic.record = record
-        topic.partitions.extend([None] * (len(record.partitions) - len(topic.partitions)))
-        led: list[Partition] = []
         unused: list[TopicPartition] = []
+        new: list[Partition | None] = []
         try:
-            for index, partition in enumerate(record.partitions):
-                if partition.leader == self._node_id:
-                    new = self._lead(topic, index, partition)
-                    if new is not None:
-                        led.append(new)
-                    continue
-                self._stop_leading(topic, index)
-                if self._node_id in partition.replicas:
-                    self._follow_leader(topic, index, partition)
-                    continue
-                self._stop_following(topic, index)
-                name = TopicPartition(record.name, index)
-                if self._storage.holds(name, record.topic_id):
-                    unused.append(name)
+            await self._change_known(topic, record, unused)
+            await self._open_new(topic, record, new, unused)
         finally:
             # Whatever stopped it half-way: what was packed or looked up before is old.
-            self._topics.changed(topic)
-            self._begin_leading(record.name, led)
+            topic.record = record
+            topic.partitions += new
+            topic.partitions.extend([None] * (len(record.partitions) - len(topic.partitions)))
+            if known:
+                self._topics.changed(topic)
+            else:
+                self._topics.add(topic)
+            self._begin_leading(record.name, [each for each in new if each is not None])
         return unused
 
-    def remove(self, names: Iterable[str]) -> list[TopicRecord]:
+    async def _change_known(
+        self, topic: HostedTopic, record: TopicRecord, unused: list[TopicPartition]
+    ) -> None:
+        """Change the partitions that the topic had before, in slices (rule 1)."""
+        before, count = topic.record, len(topic.partitions)
+        for begin in range(0, count, PARTITIONS_PER_SLICE):
+            if begin:
+                await asyncio.sleep(0)
+            end = min(begin + PARTITIONS_PER_SLICE, count)
+            led: list[Partition] = []
+            try:
+                for index in range(begin, end):
+                    partition = record.partitions[index]
+                    if partition.leader == self._node_id:
+                        opened = self._lead(topic, index, partition)
+                        if opened is not None:
+                            led.append(opened)
+                    else:
+                        self._stop_leading(topic, index)
+                        self._follow_or_leave(topic, record, index, unused)
+            finally:
+                mixed = record.partitions[:end] + before.partitions[end:]
+                topic.record = replace(before, partitions=mixed)
+                self._topics.changed(topic)
+                self._begin_leading(record.name, led)
+
+    async def _open_new(
+        self,
+        topic: HostedTopic,
+        record: TopicRecord,
+        new: list[Partition | None],
+        unused: list[TopicPartition],
+    ) -> None:
+        """Open the partitions that the topic did not have before, in slices (rule 2)."""
+        for index in range(len(topic.partitions), len(record.partitions)):
+            if index and index % PARTITIONS_PER_SLICE == 0:
+                await asyncio.sleep(0)
+            partition = record.partitions[index]
+            opened = None
+            if partition.leader == self._node_id:
+                opened = self._open(topic, index, partition)
+            else:
+                self._follow_or_leave(topic, record, index, unused)
+            new.append(opened)
+
+    async def remove(self, names: Iterable[str]) -> list[TopicRecord]:
         """Stop serving topics that were deleted; return the records of those that were served."""
-        removed: dict[str, TopicRecord] = {}
+        removed: dict[str, HostedTopic] = {}
         for name in names:
             topic = self._topics.by_name(name)
-            if topic is None:
-                continue
-            self._topics.remove(topic)
-            self._metrics.forget_topic(name)
-            removed[name] = topic.record
-            self._metrics.forget_topic(name)
-            for index in range(len(topic.partitions)):
-                self._stop_leading(topic, index)
-                self._stop_following(topic, index)
+            if topic is not None:
+                self._topics.remove(topic)
+                self._metrics.forget_topic(name)
+                removed[name] = topic
+        await self._stop_all(removed.values())
         if removed:
-            deleted = {name: record.topic_id for name, record in removed.items()}
+            deleted = {name: topic.topic_id for name, topic in removed.items()}
             for coordinator in self._coordinators.values():
                 coordinator.topics_deleted(deleted)
-        return list(removed.values())
+        return [topic.record for topic in removed.values()]
+
+    async def _stop_all(self, topics: Iterable[HostedTopic]) -> None:
+        """Neither lead nor follow the partitions of topics that no request finds any more."""
+        stopped = 0
+        for topic in topics:
+            for index in range(len(topic.partitions)):
+                if stopped and stopped % PARTITIONS_PER_SLICE == 0:
+                    await asyncio.sleep(0)
+                stopped += 1
+                self._stop_leading(topic, index)
+                self._stop_following(topic, index)
 
     def offline_partitions(self) -> list[TopicPartition]:
         """Return the partitions on a log directory that has failed, if this broker leads them or
@@ -157,7 +214,6 @@ class ReplicaRoles:
             return None
         self._stop_leading(topic, index)
         self._stop_following(topic, index)
-        self._fetchers.settle(TopicPartition(topic.name, index))
         partition = self._open(topic, index, record)
         topic.partitions[index] = partition
         return partition
@@ -166,7 +222,8 @@ class ReplicaRoles:
         """Return None when the log directory is offline: clients are sent an error for this
         partition, and the others are served."""
         name = TopicPartition(topic.name, index)
-        stored = self._storage.log_of(name, topic.record.topic_id)
+        self._fetchers.settle(name)
+        stored = self._storage.log_of(name, topic.topic_id)
         if stored is None:
             return None
         if len(record.replicas) > 1:
@@ -209,6 +266,19 @@ class ReplicaRoles:
             coordinator.unload(index)
 
     # -- following
+
+    def _follow_or_leave(
+        self, topic: HostedTopic, record: TopicRecord, index: int, unused: list[TopicPartition]
+    ) -> None:
+        """Copy a partition that this broker does not lead; or add it to `unused` if it has a log
+        here, and is no replica any more."""
+        if self._node_id in record.partitions[index].replicas:
+            self._follow_leader(topic, index, record.partitions[index])
+            return
+        self._stop_following(topic, index)
+        name = TopicPartition(record.name, index)
+        if self._storage.holds(name, record.topic_id):
+            unused.append(name)
 
     def _follow_leader(self, topic: HostedTopic, index: int, record: PartitionRecord) -> None:
         known = topic.followers.get(index)

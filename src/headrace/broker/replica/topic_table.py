@@ -41,6 +41,11 @@ class HostedTopic:
     def internal(self) -> bool:
         return self.name in INTERNAL
 
+    @property
+    def is_mirror(self) -> bool:
+        """Whether it is a copy of another cluster's topic, which clients cannot write to."""
+        return bool(self.record.configs.get("headrace.mirror.link"))
+
 
 class TopicTable:
     """Every request looks into it: two dictionaries and a list. Lives on the event loop.

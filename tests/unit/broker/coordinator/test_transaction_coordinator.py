@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ from headrace.broker.coordinator import transaction_shard
 from headrace.broker.coordinator.marker_writer import Marker, WrittenMarker
 from headrace.broker.coordinator.transaction_coordinator import TransactionRefusal
 from headrace.broker.replica.partition import Partition
+from headrace.cluster.config_command import ConfigAlteration
+from headrace.cluster.rejection import ClusterError
 from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicToCreate
+from headrace.model.config_code import ConfigOperation
 from headrace.model.error import DiskFull, LogDirectoryOffline, StorageError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.testing.local_broker import local_broker
@@ -65,22 +69,27 @@ def adding(producer: InitReply, *partitions: TopicPartition, version: int = 0) -
     )
 
 
-async def end(broker: Broker, producer: InitReply, *, commit: bool = True) -> EndReply:
+async def end(
+    broker: Broker, producer: InitReply, *, commit: bool = True, version: int = 0
+) -> EndReply:
     return await broker.transactions.end_transaction(
         EndTransaction(
             transactional_id="t",
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             commit=commit,
+            client_version=version,
         )
     )
 
 
-async def began(broker: Broker, *partitions: TopicPartition, timeout_ms: int = 60_000) -> InitReply:
+async def began(
+    broker: Broker, *partitions: TopicPartition, timeout_ms: int = 60_000, version: int = 0
+) -> InitReply:
     """A transaction with a record in each of the partitions."""
     producer = await init(broker, timeout_ms)
     assert producer.error is NONE
-    event = adding(producer, *partitions)
+    event = adding(producer, *partitions, version=version)
     assert (await broker.transactions.add_partitions(event)).error is NONE
     for name in event.partitions:
         partition = log_of(broker, name)
@@ -463,6 +472,62 @@ def test_a_partition_that_has_seen_a_later_epoch_does_not_hold_up_the_others(
 
         assert (await end(broker, producer)).error is NONE
         assert state_of(broker) == "CompleteCommit"
+
+    run(tmp_path, scenario)
+
+
+def test_a_topic_with_an_open_transaction_does_not_become_a_mirror(tmp_path: Path) -> None:
+    async def scenario(broker: Broker) -> None:
+        producer = await began(broker)
+        link = [ConfigAlteration("headrace.mirror.link", ConfigOperation.SET, "east")]
+
+        rejection = await broker.controller.administer(
+            lambda controller: controller.alter_topic_configs("clicks", link)
+        )
+
+        assert rejection is not None
+        assert rejection.error is ClusterError.INVALID_CONFIG
+        assert (await end(broker, producer)).error is NONE
+        assert state_of(broker) == "CompleteCommit"
+        assert all(is_stable(broker, name) for name in CLICKS[:2])
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_what_was_committed_waits_for_a_leader_that_still_takes_the_topic_for_a_mirror(
+    tmp_path: Path, version: int
+) -> None:
+    """A broker that has become the leader may read of the promotion later."""
+
+    async def scenario(broker: Broker) -> None:
+        producer = await began(broker, version=version)
+        log = log_of(broker, CLICKS[1]).log
+        promoted = log.config
+        log.config = replace(promoted, headrace_mirror_link="east")
+
+        assert (await end(broker, producer, version=version)).error is NONE
+        await turns()
+        assert state_of(broker) == "PrepareCommit"
+
+        log.config = promoted
+        await until(lambda: state_of(broker) == "CompleteCommit")
+        assert is_stable(broker, CLICKS[1])
+
+    run(tmp_path, scenario)
+
+
+def test_a_mirror_where_the_producer_has_nothing_open_needs_no_marker(tmp_path: Path) -> None:
+    async def scenario(broker: Broker) -> None:
+        await broker.controller.create_topics(
+            [TopicToCreate(name="mirror", configs={"headrace.mirror.link": "east"})]
+        )
+        producer = await init(broker)
+        event = adding(producer, TopicPartition("mirror", 0))
+        assert (await broker.transactions.add_partitions(event)).error is NONE
+
+        assert (await end(broker, producer, commit=False)).error is NONE
+        assert state_of(broker) == "CompleteAbort"
 
     run(tmp_path, scenario)
 

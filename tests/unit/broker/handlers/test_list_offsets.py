@@ -19,6 +19,7 @@ from headrace.testing.local_broker import local_broker
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.request import pack_request, parse_request
+from headrace.wire.response import parse_response
 from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
 
 FOLLOWER = BrokerId(9)
@@ -60,8 +61,14 @@ async def ask(broker: Broker, timestamp: int, version: int = 9, replica_id: int 
     }
     frame = pack_request(ApiKey.LIST_OFFSETS, version, 1, "me", body)[4:]
     call = Call(cast(Connection, None), parse_request(frame))
-    response = await list_offsets.handle(broker, call)
-    [result] = response["topics"][0]["partitions"]
+    response = list_offsets.handle(broker, call)
+    if isinstance(response, tuple):  # packed already: nothing is wrong
+        _, body = parse_response(ApiKey.LIST_OFFSETS, version, response[0][4:])
+        [found] = body.topics[0].partitions
+        assert not found.error_code
+        return {"offset": found.offset}
+    fields = response if isinstance(response, dict) else await response
+    [result] = fields["topics"][0]["partitions"]
     return result
 
 
@@ -116,5 +123,49 @@ def test_the_newest_record_is_one_that_can_be_read(tmp_path: Path) -> None:
 def test_a_tool_that_looks_at_replicas_is_answered_at_once(tmp_path: Path) -> None:
     async def scenario(broker: Broker, partition: Partition) -> None:
         assert (await ask(broker, LATEST, replica_id=-2)).get("error_code", 0) == 0
+
+    run(tmp_path, scenario)
+
+
+def test_no_task_is_made_for_the_ends_of_a_log(tmp_path: Path) -> None:
+    """librdkafka asks for each partition by itself."""
+
+    async def scenario(broker: Broker, partition: Partition) -> None:
+        partition.follower_fetched(FOLLOWER, 2, now_ms=0, broker_epoch=1)
+        wanted = [
+            {"partition_index": index, "current_leader_epoch": -1, "timestamp": EARLIEST}
+            for index in (0, 1)
+        ]
+        body = {"replica_id": -1, "isolation_level": 0}
+        for partitions, kind in ((wanted[:1], tuple), (wanted, dict)):
+            topics = [{"name": "clicks", "partitions": partitions}]
+            frame = pack_request(ApiKey.LIST_OFFSETS, 7, 1, "me", {**body, "topics": topics})[4:]
+            call = Call(cast(Connection, None), parse_request(frame))
+            assert type(list_offsets.handle(broker, call)) is kind
+
+    run(tmp_path, scenario)
+
+
+def test_what_is_known_at_once_is_answered_beside_what_is_searched(tmp_path: Path) -> None:
+    async def scenario(broker: Broker, partition: Partition) -> None:
+        partition.follower_fetched(FOLLOWER, 2, now_ms=0, broker_epoch=1)
+        times = (EARLIEST, SAMPLE_TIME_MS, LATEST)
+        wanted = [
+            {"partition_index": index, "current_leader_epoch": -1, "timestamp": time}
+            for index, time in ((0, times[0]), (0, times[1]), (0, times[2]), (9, LATEST))
+        ]
+        body = {
+            "replica_id": -1,
+            "isolation_level": 1,
+            "topics": [{"name": "clicks", "partitions": wanted}],
+        }
+        frame = pack_request(ApiKey.LIST_OFFSETS, 7, 1, "me", body)[4:]
+        answer = list_offsets.handle(broker, Call(cast(Connection, None), parse_request(frame)))
+        assert not isinstance(answer, tuple | dict)
+
+        [topic] = (await answer)["topics"]
+
+        assert [each.get("offset") for each in topic["partitions"]] == [0, 0, 2, None]
+        assert topic["partitions"][3]["error_code"] == ErrorCode.unknown_topic_or_partition
 
     run(tmp_path, scenario)

@@ -35,9 +35,9 @@ async def _turns_of_others(work: asyncio.Task[None]) -> int:
 def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
     real = TopicApplier.apply
 
-    def apply(self: TopicApplier, record: TopicRecord) -> None:
+    async def apply(self: TopicApplier, record: TopicRecord) -> None:
         time.sleep(_SLOW_SECONDS)
-        real(self, record)
+        await real(self, record)
 
     monkeypatch.setattr(TopicApplier, "apply", apply)
 

@@ -1,12 +1,12 @@
 """Topics packed once for Metadata: the same bytes as unpacked ones, and never old ones."""
 
 import asyncio
-import time
 from dataclasses import replace
 
 import pytest
 
 from headrace.broker.config.settings import BrokerSettings
+from headrace.broker.membership import loop_turn
 from headrace.broker.membership.cluster_view import ClusterView
 from headrace.broker.membership.packed_topics import PackedTopics
 from headrace.broker.replica.topic_table import HostedTopic, TopicTable
@@ -108,13 +108,7 @@ def test_others_run_while_topics_are_packed_and_changes_meanwhile_count(
 ) -> None:
     hosts = Hosts()
     topics = [hosts.add(f"t{number}") for number in range(10)]
-    describe = hosts.packed.describe
-
-    def slowly(topic: HostedTopic) -> dict[str, object]:
-        time.sleep(0.006)  # longer than a turn on the loop
-        return describe(topic)
-
-    monkeypatch.setattr(hosts.packed, "describe", slowly)
+    monkeypatch.setattr(loop_turn, "_TURN_SECONDS", -1.0)  # a turn is over after each topic
 
     async def run() -> int:
         packing = asyncio.create_task(hosts.packed.in_turns(12))

@@ -204,8 +204,8 @@ def test_a_replica_that_moved_away_is_deleted_once_whatever_changes_next(tmp_pat
             broker, topics = server.broker, server.broker.applier.topics
             await broker.controller.create_topics([CLICKS])
             away = led_by_other(record_of(broker, "clicks"), change=1)
-            topics.apply(away)
-            topics.apply(replace(away, configs={"retention.ms": "12345"}))
+            await topics.apply(away)
+            await topics.apply(replace(away, configs={"retention.ms": "12345"}))
             await topics.settle()
 
             assert broker.storage.offline == []
@@ -221,8 +221,8 @@ def test_a_topic_deleted_while_it_gets_partitions_is_deleted_once(tmp_path: Path
             await broker.controller.create_topics([CLICKS])
             record = record_of(broker, "clicks")
             more = PartitionRecord.on((broker.node_id,))
-            topics.apply(replace(record, partitions=(*record.partitions, more)))
-            topics.remove([record])
+            await topics.apply(replace(record, partitions=(*record.partitions, more)))
+            await topics.remove([record])
             await topics.settle()
 
             assert broker.storage.offline == []
@@ -252,10 +252,10 @@ def test_a_replica_that_moves_away_and_back_copies_its_leader_from_the_start(
                 real(logs)
 
             monkeypatch.setattr(broker.storage, "delete", delete)
-            topics.apply(led_by_other(record, change=1))
+            await topics.apply(led_by_other(record, change=1))
             if under_way:
                 await asyncio.to_thread(deleting.wait, 10)
-            topics.apply(led_by_other(record, broker.node_id, change=2))
+            await topics.apply(led_by_other(record, broker.node_id, change=2))
             assert broker.topics.follower("clicks", None, 0) is None
             go_on.set()
             await topics.settle()
@@ -276,14 +276,14 @@ def test_a_follower_whose_log_was_deleted_is_made_anew(tmp_path: Path) -> None:
             await broker.controller.create_topics([CLICKS])
             record = record_of(broker, "clicks")
             followed = led_by_other(record, broker.node_id, change=1)
-            topics.apply(followed)
+            await topics.apply(followed)
             old = broker.topics.follower("clicks", None, 0)
             assert old is not None
             broker.storage.delete([(old.name, record.topic_id)])
             with pytest.raises(LogClosed):
                 old.append(b"", 0, 0)
 
-            topics.apply(led_by_other(record, broker.node_id, change=2))
+            await topics.apply(led_by_other(record, broker.node_id, change=2))
             await topics.settle()
 
             new = broker.topics.follower("clicks", None, 0)
@@ -352,10 +352,10 @@ def test_an_existing_partition_changes_its_leader_while_logs_of_others_are_made(
 
             monkeypatch.setattr(broker.storage, "make", make)
             try:
-                topics.apply(wider)
+                await topics.apply(wider)
                 await asyncio.to_thread(making.wait, 10)
                 moved = led_by_other(wider, broker.node_id, change=1)
-                topics.apply(replace(moved, configs={"retention.ms": "12345"}))
+                await topics.apply(replace(moved, configs={"retention.ms": "12345"}))
 
                 assert broker.topics.find("clicks", None, 0) is None
                 assert broker.topics.follower("clicks", None, 0) is not None
@@ -389,7 +389,7 @@ def test_what_a_failing_partition_left_half_changed_is_looked_up_again(
             topic.packed[12] = b"old"
             version = broker.topics.version
             monkeypatch.setattr(ReplicaRoles, "_follow_leader", fail)
-            topics.apply(led_by_other(topic.record, broker.node_id, change=1))
+            await topics.apply(led_by_other(topic.record, broker.node_id, change=1))
 
             assert broker.topics.version > version
             assert not topic.packed

@@ -5,6 +5,7 @@ import errno
 import os
 import socket
 import ssl
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,12 +16,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from structlog.testing import capture_logs
 
 from headrace.broker.config.settings import BrokerSettings
+from headrace.broker.network import outbox, page_cache
 from headrace.broker.network.tls import Tls, distinguished_name
 from headrace.broker.server import Server
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.cluster.topic_command import TopicToCreate
+from headrace.log.partition.log_slice import LogSlice
 from headrace.model.error import ConfigError
 from headrace.testing.local_broker import local_broker
 from testkit.peer.certificate import Certificate
@@ -81,17 +84,47 @@ def test_large_records_go_in_and_come_out(tmp_path: Path, certificate: Certifica
         for value in values:
             producer.produce("orders", value, partition=0)
         assert producer.flush(WAIT_SECONDS) == 0
-        consumer = Consumer({**settings, "group.id": "readers"})
-        consumer.assign([TopicPartition("orders", 0, 0)])
-        read: list[bytes] = []
-        while len(read) < len(values):
-            (message,) = consumer.consume(1, WAIT_SECONDS)
-            assert message.error() is None, message.error()
-            read.append(message.value() or b"")
-        consumer.close()
-        assert read == values
+        assert consumed(settings, len(values)) == values
 
     play(tmp_path, listener(certificate), talk)
+
+
+def test_records_that_are_not_cached_are_read_by_threads_of_their_own_and_come_out_the_same(
+    tmp_path: Path, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [bytes([number]) * 500_000 for number in range(20)]
+    readers: list[str] = []
+
+    def read(piece: LogSlice, ahead_bytes: int) -> None:
+        readers.append(threading.current_thread().name)
+        page_cache.read_ahead(piece, ahead_bytes)
+
+    def talk(server: Server) -> None:
+        settings = client_of(server, certificate)
+        producer = Producer({**settings, "message.max.bytes": 1_000_000})
+        for value in values:
+            producer.produce("orders", value, partition=0)
+        assert producer.flush(WAIT_SECONDS) == 0
+        monkeypatch.setattr(outbox, "is_cached", lambda piece: False)
+        monkeypatch.setattr(outbox, "read_ahead", read)
+        assert consumed(settings, len(values)) == values
+
+    play(tmp_path, listener(certificate), talk)
+
+    assert len(readers) >= 10  # a window of 1 MiB each
+    assert set(readers) == {"disk-read"}
+
+
+def consumed(settings: dict[str, Any], count: int) -> list[bytes]:
+    consumer = Consumer({**settings, "group.id": "readers"})
+    consumer.assign([TopicPartition("orders", 0, 0)])
+    read: list[bytes] = []
+    while len(read) < count:
+        (message,) = consumer.consume(1, WAIT_SECONDS)
+        assert message.error() is None, message.error()
+        read.append(message.value() or b"")
+    consumer.close()
+    return read
 
 
 def test_our_own_client_talks_to_it(tmp_path: Path, certificate: Certificate) -> None:

@@ -8,6 +8,7 @@ import struct
 import pytest
 
 from headrace.broker.peer.connection import PeerConnection, PeerLost, connected_socket
+from headrace.broker.peer.host_resolver import HostResolver
 from headrace.wire.api import ApiKey
 
 # ApiVersions v0 with correlation id 1: no error, no APIs.
@@ -33,7 +34,7 @@ def play(serve, scenario):
 
     async def run():
         server = await asyncio.start_server(guarded, "127.0.0.1", 0)
-        connection = await PeerConnection.open(*server.sockets[0].getsockname())
+        connection = await PeerConnection.open(*server.sockets[0].getsockname(), HostResolver())
         try:
             await scenario(connection)
         finally:
@@ -147,7 +148,7 @@ def test_what_was_sent_does_not_arrive_after_the_end_of_its_connection():
         listener.listen()
 
         async def send_and_give_up():
-            sock = await connected_socket(*listener.getsockname())
+            sock = await connected_socket(*listener.getsockname(), HostResolver())
             sent = 0
             with contextlib.suppress(BlockingIOError):
                 while True:

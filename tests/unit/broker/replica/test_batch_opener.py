@@ -7,11 +7,12 @@ from threading import Event
 import pytest
 
 from headrace.broker.replica.batch_opener import BatchOpener, OpensLater
-from headrace.model.error import RequestTimedOut, TakesLong
+from headrace.model.error import NotEnoughReplicas, RequestTimedOut, TakesLong
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import Batch
 
 ORDERS = TopicPartition("orders", 0)
+PRODUCER = 7
 MAX_BYTES = 10_000_000
 MB = 1_000_000
 
@@ -246,7 +247,7 @@ class Questions:
         await self.answered.wait()
 
     def open(
-        self, number: int, *, patient: bool = True, asks: bool = False
+        self, number: int, *, producer: int | None = None, asks: bool = False
     ) -> "asyncio.Future[int]":
         known = not asks
 
@@ -260,12 +261,14 @@ class Questions:
         def append(admitted: Callable[[], list[Batch]]) -> int:
             try:
                 admitted()
-            except RequestTimedOut:
+            except (RequestTimedOut, NotEnoughReplicas):
                 return -1
             self.order.append(number)
             return number
 
-        return self.opener.open(ORDERS, memoryview(b"batch"), admit, append, patient=patient)
+        return self.opener.open(
+            ORDERS, memoryview(b"batch"), admit, append, transaction_of=producer
+        )
 
 
 def test_a_batch_that_does_not_wait_is_refused_where_another_waits() -> None:
@@ -275,12 +278,12 @@ def test_a_batch_that_does_not_wait_is_refused_where_another_waits() -> None:
         await questions.waits.wait()
 
         with pytest.raises(RequestTimedOut, match="waits for the schema registry"):
-            questions.open(1, patient=False)
+            questions.open(1, producer=PRODUCER)
 
         behind = questions.open(2)
         questions.answered.set()
         assert await asyncio.gather(first, behind) == [0, 2]
-        assert await questions.open(3, patient=False) == 3
+        assert await questions.open(3, producer=PRODUCER) == 3
         assert questions.order == [0, 2, 3]
 
     run(scenario)
@@ -291,7 +294,7 @@ def test_what_was_queued_before_the_other_waits_is_refused_and_the_rest_keep_the
         questions = Questions(opening.opener)
         slow = opening.open(memoryview(b"slow"))
         asking = questions.open(0, asks=True)
-        queued = [questions.open(number, patient=False) for number in (1, 2, 3)]
+        queued = [questions.open(number, producer=PRODUCER) for number in (1, 2, 3)]
         behind = [questions.open(number) for number in (4, 5)]
         opening.go.set()
 
@@ -311,9 +314,61 @@ def test_what_goes_wrong_with_a_batch_that_does_not_wait_is_raised() -> None:
             raise OSError("the disk is full")
 
         opened = opening.opener.open(
-            ORDERS, memoryview(b"batch"), lambda _: [], append, patient=False
+            ORDERS, memoryview(b"batch"), lambda _: [], append, transaction_of=PRODUCER
         )
         with pytest.raises(OSError, match="full"):
             await opened
+
+    run(scenario)
+
+
+def test_a_marker_refuses_the_batches_of_its_producer_that_it_has_overtaken() -> None:
+    async def scenario(opening: Opening) -> None:
+        questions = Questions(opening.opener)
+        slow = opening.open(memoryview(b"slow"))
+        overtaken = [questions.open(number, producer=PRODUCER) for number in (1, 2)]
+        others = [questions.open(3, producer=PRODUCER + 1), questions.open(4)]
+
+        opening.opener.transaction_ended(TopicPartition("orders", 1), PRODUCER)
+        assert not any(each.done() for each in overtaken)
+        opening.opener.transaction_ended(ORDERS, PRODUCER)
+
+        assert [each.result() for each in overtaken] == [-1, -1], "before anything else happens"
+        following = questions.open(5, producer=PRODUCER)
+        opening.go.set()
+        assert await asyncio.gather(slow, *others, following) == [0, 3, 4, 5]
+        assert questions.order == [3, 4, 5]
+
+    run(scenario)
+
+
+def test_a_marker_does_not_mind_a_batch_that_was_given_up() -> None:
+    async def scenario(opening: Opening) -> None:
+        questions = Questions(opening.opener)
+        slow = opening.open(memoryview(b"slow"))
+        given_up = questions.open(1, producer=PRODUCER)
+        overtaken = questions.open(2, producer=PRODUCER)
+        given_up.cancel()
+
+        opening.opener.transaction_ended(ORDERS, PRODUCER)
+
+        assert overtaken.result() == -1
+        opening.go.set()
+        assert await slow == 0
+        assert await questions.open(3, producer=PRODUCER) == 3
+        assert questions.order == [3]
+
+    run(scenario)
+
+
+def test_a_marker_that_comes_later_refuses_nothing() -> None:
+    async def scenario(opening: Opening) -> None:
+        questions = Questions(opening.opener)
+        assert await questions.open(1, producer=PRODUCER) == 1
+
+        opening.opener.transaction_ended(ORDERS, PRODUCER)
+
+        assert await questions.open(2, producer=PRODUCER) == 2
+        assert questions.order == [1, 2]
 
     run(scenario)
