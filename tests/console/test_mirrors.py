@@ -26,6 +26,22 @@ AXE = Path(__file__).with_name("vendor") / "axe.min.js"
 FAULTS = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
   .filter((each) => ["serious", "critical"].includes(each.impact))
   .map((each) => [each.id, each.nodes.map((node) => node.html.slice(0, 200))])"""
+# Two clusters that copy each other: are the labels inside the picture?
+PAIR = """async () => {
+  const { picture } = await import("/static/picture.js");
+  const node = (name) => ({ name, note: "127.0.0.1:9092", kind: "kafka-cluster" });
+  const arrow = (...path) => ({ path, label: "all copied", still: true });
+  const drawn = picture({
+    nodes: { a: node("a"), b: node("b") }, layers: [["a"], ["b"]], label: "two clusters",
+    arrows: [arrow("a", "b"), arrow("b", "a")], gap: 180, paired: true,
+  });
+  document.body.append(drawn);
+  const high = drawn.viewBox.baseVal.height;
+  return [...drawn.querySelectorAll("text.flow")].map((text) => {
+    const { y, height } = text.getBBox();
+    return y >= 0 && y + height <= high;
+  });
+}"""
 FITS = "document.scrollingElement.scrollWidth <= 390"
 SECRET = "not for the page"
 BEHIND = 5
@@ -147,6 +163,14 @@ def test_the_page_fits_on_a_phone(browser: Any, console: ConsoleServer) -> None:
         go_to_mirrors(page)
         expect(page.locator(".picture rect.kafka-cluster").first).to_be_visible()
         assert page.evaluate(FITS)
+
+
+def test_labels_between_two_clusters_are_inside_the_picture(
+    browser: Any, console: ConsoleServer
+) -> None:
+    with strict_page(browser, console.url) as page:
+        go_to_mirrors(page)
+        assert page.evaluate(PAIR) == [True, True]
 
 
 def go_to_mirrors(page: Page) -> None:

@@ -10,13 +10,11 @@ import pytest
 from botocore.exceptions import ClientError
 from confluent_kafka import Producer
 
-from headrace.client.address import Address
 from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.gateway.http.token_bucket import TokenBucket
 from headrace.gateway.kinesis.server import KinesisServer
-from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.testing.readiness import wait_until
 from testkit.peer.stock_consumer import read_topic
 from testkit.process.broker_process import BrokerProcess
@@ -29,19 +27,15 @@ from testkit.process.kinesis_client import (
     status,
     wait_for_active,
 )
+from testkit.process.kinesis_gateway import kinesis_gateway
 
 FIRST = "shardId-000000000000"
 _numbers = itertools.count()
 
 
-def settings(broker: BrokerProcess, **options: Any) -> KinesisSettings:
-    client = ClientSettings.of({"bootstrap.servers": broker.address})
-    return KinesisSettings(client=client, listen=Address("127.0.0.1", 0), **options)
-
-
 @pytest.fixture(scope="module")
 def gateway(broker: BrokerProcess) -> Iterator[KinesisServer]:
-    with KinesisServer(settings(broker, limits=False, expose=("plain-*",))) as server:
+    with kinesis_gateway(broker.address, limits=False, expose=("plain-*",)) as server:
         yield server
 
 
@@ -335,7 +329,7 @@ def test_limits_of_a_shard(
     allows = TokenBucket.allows
     # No time passes for the limits: reads that take long would never exceed them.
     monkeypatch.setattr(TokenBucket, "allows", lambda bucket, tokens, _: allows(bucket, tokens, 0))
-    with KinesisServer(settings(broker)) as server:
+    with kinesis_gateway(broker.address) as server:
         client = kinesis_client(server.url)
         create_stream(client, name)
         answer = client.put_records(

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from headrace.client.address import Address
-from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.server import KinesisServer
-from headrace.gateway.kinesis.settings import KinesisSettings
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import run_headrace
 from testkit.process.kinesis_client import create_stream, kinesis_client, read_shard
+from testkit.process.kinesis_gateway import kinesis_gateway
 from testkit.sample.kpl_record import AGGREGATE
 
 FIRST = "shardId-000000000000"
@@ -20,9 +18,7 @@ FIRST = "shardId-000000000000"
 
 @pytest.fixture(scope="module")
 def gateway(broker: BrokerProcess) -> Iterator[KinesisServer]:
-    client = ClientSettings.of({"bootstrap.servers": broker.address})
-    settings = KinesisSettings(client=client, listen=Address("127.0.0.1", 0), limits=False)
-    with KinesisServer(settings) as server:
+    with kinesis_gateway(broker.address, limits=False) as server:
         yield server
 
 

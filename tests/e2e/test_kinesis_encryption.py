@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from headrace.client.address import Address
-from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.server import KinesisServer
-from headrace.gateway.kinesis.settings import KinesisSettings
-from headrace.gateway.kinesis.store.stream_tail import StreamTail
+from testkit.fault.held_stream_tail import HeldStreamTail
 from testkit.peer.stock_consumer import read_topic
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.kinesis_client import (
@@ -22,17 +19,14 @@ from testkit.process.kinesis_client import (
     read_shard,
     wait_for_active,
 )
+from testkit.process.kinesis_gateway import kinesis_gateway
 
 FIRST = "shardId-000000000000"
 _numbers = itertools.count()
 
 
 def gateway_with(broker: BrokerProcess, keys: dict[str, bytes]) -> KinesisServer:
-    client = ClientSettings.of({"bootstrap.servers": broker.address})
-    listen = Address("127.0.0.1", 0)
-    return KinesisServer(
-        KinesisSettings(client=client, listen=listen, limits=False, master_keys=keys)
-    )
+    return kinesis_gateway(broker.address, limits=False, master_keys=keys)
 
 
 @pytest.fixture(scope="module")
@@ -163,20 +157,9 @@ def test_an_instance_with_an_old_view_writes_nothing_plain_once_the_stream_is_ac
     with gateway_with(broker, {"alias/one": b"1" * 32}) as server:
         stale = kinesis_client(server.url)
         stale.put_record(StreamName=stream, Data=b"plain before", PartitionKey="k")
-        frozen = server._app.service.store.tail
-        is_held, may_go_on = threading.Event(), threading.Event()
-        step = StreamTail._step
-
-        def held(tail: StreamTail, *arguments: Any) -> None:
-            if tail is frozen:
-                is_held.set()
-                may_go_on.wait(120)
-            step(tail, *arguments)
-
-        monkeypatch.setattr(StreamTail, "_step", held)
-        assert is_held.wait(90), "the step under way has ended"
+        held = HeldStreamTail(server, monkeypatch)
         start(client, stream)
-        assert frozen.streams[stream].data_key is None
+        assert held.tail.streams[stream].data_key is None
         answers: list[dict[str, Any]] = []
         put = threading.Thread(
             target=lambda: answers.append(
@@ -186,7 +169,7 @@ def test_an_instance_with_an_old_view_writes_nothing_plain_once_the_stream_is_ac
         put.start()
         put.join(0.5)
         assert len(read_topic(broker.address, stream)[0]) == 1, "nothing is written yet"
-        may_go_on.set()
+        held.release()
         put.join(60)
 
     assert answers[0]["EncryptionType"] == "KMS"

@@ -11,12 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 from botocore.exceptions import ClientError, SSLError
 
-from headrace.client.address import Address
-from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.protocol.cbor_body import read_cbor, write_cbor
 from headrace.gateway.kinesis.request_body import MOST_BODY_BYTES
 from headrace.gateway.kinesis.server import KinesisServer
-from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.model.error import ConfigError
 from headrace.testing.readiness import wait_until
 from testkit.peer.certificate import Certificate
@@ -28,20 +25,16 @@ from testkit.process.kinesis_client import (
     kinesis_client,
     read_shard,
 )
+from testkit.process.kinesis_gateway import kinesis_gateway
 from testkit.process.kinesis_process import KinesisProcess
 
 FIRST = "shardId-000000000000"
 _numbers = itertools.count()
 
 
-def settings(broker: BrokerProcess, **options: Any) -> KinesisSettings:
-    client = ClientSettings.of({"bootstrap.servers": broker.address})
-    return KinesisSettings(client=client, listen=Address("127.0.0.1", 0), **options)
-
-
 @pytest.fixture(scope="module")
 def gateway(broker: BrokerProcess) -> Iterator[KinesisServer]:
-    with KinesisServer(settings(broker, limits=False)) as server:
+    with kinesis_gateway(broker.address, limits=False) as server:
         yield server
 
 
@@ -141,9 +134,8 @@ def test_keys(broker: BrokerProcess, tmp_path: Path) -> None:
     file = tmp_path / "keys.txt"
     file.touch(mode=0o600)
     file.write_text("AKIDONE secret-of-one\n")
-    with KinesisServer(
-        settings(broker, keys={"AKIDONE": "secret-of-one"}, key_file=file)
-    ) as server:
+    keys = {"AKIDONE": "secret-of-one"}
+    with kinesis_gateway(broker.address, keys=keys, key_file=file) as server:
         allowed = kinesis_client(server.url, key="AKIDONE", secret="secret-of-one")
         assert "StreamNames" in allowed.list_streams()
         for key, secret, code in (
@@ -192,4 +184,4 @@ def test_a_certificate_without_its_key_is_refused(broker: BrokerProcess, tmp_pat
     (tmp_path / "empty.pem").write_text("")
     for chosen in ({"certificate": tmp_path / "empty.pem"}, {"certificate_key": tmp_path / "a"}):
         with pytest.raises(ConfigError, match="certificate"):
-            KinesisServer(settings(broker, **chosen))
+            kinesis_gateway(broker.address, **chosen)

@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 
-from headrace.client.address import Address
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis.server import KinesisServer
-from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.gateway.kinesis.store import stream_keeper
 from headrace.gateway.kinesis.store.stream_keeper import settle
-from headrace.gateway.kinesis.store.stream_tail import StreamTail
 from headrace.gateway.kinesis.stream.stream_state import StreamStatus
 from headrace.testing.readiness import wait_until
+from testkit.fault.held_stream_tail import HeldStreamTail
 from testkit.peer.stock_consumer import read_topic
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import run_headrace
@@ -32,6 +30,7 @@ from testkit.process.kinesis_client import (
     status,
     wait_for_active,
 )
+from testkit.process.kinesis_gateway import kinesis_gateway
 from testkit.process.kinesis_process import KinesisProcess
 
 FIRST = "shardId-000000000000"
@@ -52,15 +51,7 @@ def name() -> str:
 
 
 def server(broker: BrokerProcess) -> KinesisServer:
-    client = ClientSettings.of({"bootstrap.servers": broker.address})
-    return KinesisServer(
-        KinesisSettings(
-            client=client,
-            listen=Address("127.0.0.1", 0),
-            limits=False,
-            master_keys={"alias/one": b"1" * 32},
-        )
-    )
+    return kinesis_gateway(broker.address, limits=False, master_keys={"alias/one": b"1" * 32})
 
 
 @pytest.fixture(scope="module")
@@ -142,21 +133,11 @@ def test_an_instance_with_an_old_view_puts_into_the_child(
     client, stale = kinesis_client(one.url), kinesis_client(other.url)
     create_stream(client, name)
     stale.put_record(StreamName=name, Data=b"before", PartitionKey="k")
-    frozen = other._app.service.store.tail
-    is_held, may_go_on = threading.Event(), threading.Event()
-    step = StreamTail._step
-
-    def held(tail: StreamTail, *arguments: Any) -> None:
-        if tail is frozen:
-            is_held.set()
-            may_go_on.wait(120)
-        step(tail, *arguments)
-
-    monkeypatch.setattr(StreamTail, "_step", held)
-    assert is_held.wait(90), "the step under way has ended"
+    held = HeldStreamTail(other, monkeypatch)
     client.split_shard(StreamName=name, ShardToSplit=FIRST, NewStartingHashKey=str(2**127))
     wait_for_active(client, name)
-    assert frozen.streams[name].status == "ACTIVE" and len(frozen.streams[name].shards) == 1
+    seen = held.tail.streams[name]
+    assert seen.status == "ACTIVE" and len(seen.shards) == 1
 
     answer: list[dict[str, Any]] = []
     put = threading.Thread(
@@ -167,7 +148,7 @@ def test_an_instance_with_an_old_view_puts_into_the_child(
     put.start()
     put.join(0.5)
     assert answer == [], "the instance has not confirmed its view, and may not acknowledge"
-    may_go_on.set()
+    held.release()
     put.join(60)
 
     assert answer[0]["ShardId"] != FIRST

@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from headrace.client.address import Address
-from headrace.client.settings import ClientSettings
 from headrace.gateway.kinesis import subscription
 from headrace.gateway.kinesis.server import KinesisServer
-from headrace.gateway.kinesis.settings import KinesisSettings
 from headrace.testing.readiness import wait_until
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.kinesis_client import create_stream, kinesis_client
+from testkit.process.kinesis_gateway import kinesis_gateway
 
 FIRST = "shardId-000000000000"
 _numbers = itertools.count()
@@ -23,9 +21,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def gateway(broker: BrokerProcess) -> Iterator[KinesisServer]:
-    client = ClientSettings.of({"bootstrap.servers": broker.address})
-    settings = KinesisSettings(client=client, listen=Address("127.0.0.1", 0), limits=False)
-    with KinesisServer(settings) as server:
+    with kinesis_gateway(broker.address, limits=False) as server:
         yield server
 
 

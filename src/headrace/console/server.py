@@ -1,8 +1,6 @@
 """Serves the console with uvicorn, in the foreground or in a thread."""
 
-import socket
-from threading import Thread
-from types import TracebackType
+from collections.abc import Callable
 from typing import Final
 
 import uvicorn
@@ -10,13 +8,14 @@ import uvicorn
 from headrace.console.app import console_app
 from headrace.console.console_state import ConsoleState
 from headrace.console.settings import ConsoleSettings
-from headrace.model.error import ConfigError
+from headrace.gateway.http.web_server import WebServer, server_config
 
 _STOP_SECONDS: Final = 3
+_IDLE_SECONDS: Final = 5
 _MOST_CONNECTIONS: Final = 256
 
 
-class ConsoleServer:
+class ConsoleServer(WebServer):
     """Listens once constructed; serves once `run` or `start` is called.
 
     Example:
@@ -29,60 +28,25 @@ class ConsoleServer:
 
     def __init__(self, settings: ConsoleSettings) -> None:
         settings.validate()
-        host, port = settings.listen.host, settings.listen.port
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            self._socket = socket.create_server((host, port), family=family)
-        except OSError as error:
-            raise ConfigError(
-                f"the console cannot listen on {settings.listen}: {error.strerror or error}; "
-                "choose another place with --listen HOST:PORT"
-            ) from error
-        bound: int = self._socket.getsockname()[1]
-        shown = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host  # noqa: S104
-        self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{bound}/"
+        super().__init__(settings.listen, owner="the console", name="console")
+        self.url += "/"
         self.state = ConsoleState.of(settings)
         self._server = uvicorn.Server(
-            uvicorn.Config(
+            server_config(
                 console_app(self.state),
-                log_level="warning",
-                access_log=False,
-                loop="asyncio",
                 http="h11",
-                ws="none",
-                lifespan="on",
-                server_header=False,
-                proxy_headers=False,
+                timeout_keep_alive=_IDLE_SECONDS,
                 limit_concurrency=_MOST_CONNECTIONS,
                 timeout_graceful_shutdown=_STOP_SECONDS,
             )
         )
-        self._thread: Thread | None = None
 
-    def run(self) -> None:
+    def run(self, ready: Callable[[], object] = lambda: None) -> None:
         """Serve until SIGINT or SIGTERM; for the main thread."""
-        self._server.run(sockets=[self._socket])
-
-    def start(self) -> None:
-        """Serve in a thread."""
-        self._thread = Thread(target=self.run, name="console", daemon=True)
-        self._thread.start()
+        ready()
+        self._serve()
 
     def stop(self) -> None:
+        """Serve no more requests, and end those that wait for news."""
         self.state.stopping = True
-        self._server.should_exit = True
-        if self._thread is not None:
-            self._thread.join(timeout=30)
-        self._socket.close()
-
-    def __enter__(self) -> "ConsoleServer":
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
+        super().stop()

@@ -12,8 +12,9 @@ It has no login: the caller chooses an address that only the right clients reach
 
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import socket
+from socket import SHUT_RDWR, socket
 from threading import BoundedSemaphore, Thread
 from types import MappingProxyType, TracebackType
 from typing import Any, Final
@@ -61,8 +62,6 @@ class HttpServer:
         max_connections: served at once; the server replies 503 to further ones and closes them.
             None sets no limit.
         tls: encrypts every connection; None leaves them plain.
-        poll_seconds: how often the server looks whether it is to stop, which bounds how long
-            `close` takes.
 
     Raises:
         OSError: the address cannot be bound.
@@ -77,12 +76,9 @@ class HttpServer:
         name: str,
         max_connections: int | None = None,
         tls: ssl.SSLContext | None = None,
-        poll_seconds: float = 0.5,
     ) -> None:
         self._server = _LimitedServer((host, port), handler, max_connections, tls)
-        self._thread = Thread(
-            target=self._server.serve_forever, args=(poll_seconds,), name=name, daemon=True
-        )
+        self._thread = Thread(target=self._server.serve_forever, name=name, daemon=True)
 
     @property
     def port(self) -> int:
@@ -100,6 +96,9 @@ class HttpServer:
         """Stop accepting connections and free the port; requests in progress are not awaited."""
         # `shutdown` waits for `serve_forever`, which never runs in a server that was not started.
         if self._thread.ident is not None:
+            # Wakes the thread at once. A kernel that refuses lets it look within half a second.
+            with suppress(OSError):
+                self._server.socket.shutdown(SHUT_RDWR)
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()

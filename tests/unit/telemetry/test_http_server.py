@@ -3,8 +3,10 @@
 import socket
 import urllib.error
 import urllib.request
+from functools import partialmethod
 from http.client import HTTPConnection
-from threading import Event
+from http.server import ThreadingHTTPServer
+from threading import Event, Thread
 
 import pytest
 
@@ -42,6 +44,18 @@ def test_a_server_that_never_started_can_be_closed() -> None:
     server.close()
     with pytest.raises(ConnectionRefusedError):
         get(server, "/x")
+
+
+def test_a_close_wakes_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks_rarely = partialmethod(ThreadingHTTPServer.serve_forever, poll_interval=3600)
+    monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", looks_rarely)
+    server = HttpServer("127.0.0.1", 0, Hello, name="hello")
+    server.start()
+    assert get(server, "/x") == (200, b"hello /x")
+    closing = Thread(target=server.close, daemon=True)
+    closing.start()
+    closing.join(90)
+    assert not closing.is_alive()
 
 
 def test_a_taken_port_is_an_error() -> None:

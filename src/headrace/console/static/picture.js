@@ -15,6 +15,7 @@ const CLOSER = 0.9;
 const SIDE = 9;
 const DETOUR = 44;
 const ABOVE = 12;
+const BELOW = 12;
 
 /**
  * Return an SVG. nodes: by id {name, note, kind, status, href, title}; layers: lists of ids, of nodes and of
@@ -37,7 +38,8 @@ export function picture({ nodes, layers, arrows, label, gap = GAP, paired = fals
   const ports = attach(arrows, places);
   if (paired) separate(arrows, places, ports);
   const far = paired && arrows.some((each) => isFar(each, places, gap));
-  const high = lowest + (far ? DETOUR : 0);
+  const goesBack = paired && arrows.some((each) => isBack(each, places));
+  const high = lowest + (far ? DETOUR : goesBack ? BELOW : 0);
   const lines = [];
   const labels = [];
   arrows.forEach((each, index) => {

@@ -1,64 +1,31 @@
-"""One HTTP connection, with the limits that uvicorn lacks.
+"""One HTTP connection, HTTP/1.1 with limits or HTTP/2.
 
-Rule 1: the head of a request must come within `HEAD_SECONDS`, the first one after the connection
-was made, later ones after their first byte. Between two requests a connection may idle for
-`IDLE_SECONDS`: clients keep connections, and one that is closed just when it is used again fails.
-Rule 2: a client that reads nothing for `WRITE_SECONDS`, or reads a response more slowly than
-`reading_pace` allows, while more waits for it than a small buffer holds, is cut off: its response
-holds memory. So is one that leaves the rest of a response in that buffer and asks for nothing more:
-a connection with bytes to send is not closed as idle.
-Rule 3: when there are too many connections, the one that has been idle longest is closed. Clients
-that keep connections open and send nothing do not keep others out.
-Rule 4: a client that speaks HTTP/2, which TLS negotiates and plain text begins with, is handed over
+Rule 1: a client that speaks HTTP/2, which TLS negotiates and plain text begins with, is handed over
 to an `Http2Connection` before anything of it is read as HTTP/1.1.
 """
 
 import asyncio
 from typing import Any
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
-
-from headrace.gateway.http.evictable_connection import (
-    HEAD_SECONDS,
-    MOST_CONNECTIONS,
-    WRITE_SECONDS,
-    EvictableConnection,
-    close_longest_idle,
-)
+from headrace.gateway.http.http1_connection import Http1Connection
 from headrace.gateway.http.http2.connection import Http2Connection
 from headrace.gateway.http.http2.frame_watch import PREFACE
-from headrace.gateway.http.reading_pace import ReadingPace
 
 
-class BoundedConnection(H11Protocol, EvictableConnection):
+class BoundedConnection(Http1Connection):
     """What uvicorn makes for each client."""
-
-    most_connections = MOST_CONNECTIONS
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._preface: bytes | None = b""
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._write_timer: asyncio.TimerHandle | None = None
-        self._pace = ReadingPace()
-        self._idle_since: float | None = self.loop.time()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.abort)
-        if len(self.connections) >= self.most_connections:
-            close_longest_idle(self.connections, self)
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
             self._preface = None
             if tls.selected_alpn_protocol() == "h2":
                 self._hand_over(b"")
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_head_timer()
-        self._stop_write_timer()
-        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._preface is not None:
@@ -71,43 +38,6 @@ class BoundedConnection(H11Protocol, EvictableConnection):
                 return
             self._preface = None
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
-            self._idle_since = None
-            self._stop_head_timer()
-        elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self.abort)
-
-    def on_response_complete(self) -> None:
-        self._idle_since = self.loop.time()
-        self._pace = ReadingPace()
-        if self.transport.get_write_buffer_size():
-            self.loop.call_later(WRITE_SECONDS, self._abort_unless_read, self.cycle)
-        super().on_response_complete()
-
-    def _abort_unless_read(self, cycle: RequestResponseCycle) -> None:
-        """Abort if this response is still the last one, and the client has not read it."""
-        if cycle is self.cycle and self.transport.get_write_buffer_size():
-            self.abort()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        seconds = self._pace.wait(self.transport.get_write_buffer_size(), self.loop.time())
-        self._write_timer = self.loop.call_later(min(WRITE_SECONDS, seconds), self.abort)
-
-    def resume_writing(self) -> None:
-        self._stop_write_timer()
-        self._pace.go_on(self.loop.time())
-        super().resume_writing()
-
-    @property
-    def idle_since(self) -> float | None:
-        idle = not self.cycle or (
-            self.cycle.response_complete and not self.transport.get_write_buffer_size()
-        )
-        return (self._idle_since or 0.0) if idle else None
-
-    def abort(self) -> None:
-        self.transport.abort()
 
     def _hand_over(self, data: bytes) -> None:
         """Let HTTP/2 have this connection, and what has come of it."""
@@ -118,13 +48,3 @@ class BoundedConnection(H11Protocol, EvictableConnection):
         successor.connection_made(self.transport)
         if data:
             successor.data_received(data)
-
-    def _stop_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _stop_write_timer(self) -> None:
-        if self._write_timer is not None:
-            self._write_timer.cancel()
-            self._write_timer = None

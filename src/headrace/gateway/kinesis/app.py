@@ -24,6 +24,7 @@ import structlog
 
 from headrace.client.error import ClientError
 from headrace.gateway.http.asgi import Message, Receive, Scope, Send
+from headrace.gateway.http.bounded_body import Disconnected
 from headrace.gateway.http.byte_budget import ByteBudget
 from headrace.gateway.kinesis.access.signature import SignedRequest, verify
 from headrace.gateway.kinesis.authorization import authorize
@@ -44,7 +45,6 @@ from headrace.gateway.kinesis.protocol.json_body import JSON_TYPE, read_json, wr
 from headrace.gateway.kinesis.protocol.service_model import TARGET_PREFIX, service_model
 from headrace.gateway.kinesis.request_body import (
     MOST_BODY_BYTES,
-    Disconnected,
     Refused,
     read_body,
 )

@@ -15,7 +15,6 @@ from headrace.gateway.kinesis.error import in_use, invalid_argument, not_found
 from headrace.gateway.kinesis.identity.account import consumer_of_arn, stream_of_arn
 from headrace.gateway.kinesis.limit.shard_limits import ShardLimits
 from headrace.gateway.kinesis.limit.shard_metrics import ShardMetrics
-from headrace.gateway.kinesis.metrics_server import MetricsServer
 from headrace.gateway.kinesis.protocol.base64_column import warm_up
 from headrace.gateway.kinesis.record.plain_topics import PlainTopics
 from headrace.gateway.kinesis.record.row import StoredRow
@@ -31,6 +30,7 @@ from headrace.gateway.kinesis.stream.billing_commitment import BillingCommitment
 from headrace.gateway.kinesis.stream.stream_state import StreamState, StreamStatus
 from headrace.gateway.kinesis.stream_cipher import OpenedRows, StreamCiphers
 from headrace.gateway.kinesis.wait import Wait
+from headrace.telemetry.metrics_endpoint import MetricsEndpoint
 from headrace.telemetry.reading import Reading
 
 log = structlog.get_logger()
@@ -66,8 +66,15 @@ class KinesisService:
         self.limits = ShardLimits(enabled=settings.limits)
         self.plain = PlainTopics(settings.client, settings.expose)
         self.metrics = ShardMetrics()
-        self._metrics_server = (
-            None if settings.metrics is None else MetricsServer(settings.metrics, self._readings)
+        self._metrics_endpoint = (
+            None
+            if settings.metrics is None
+            else MetricsEndpoint(
+                settings.metrics.host,
+                settings.metrics.port,
+                self._readings,
+                owner="the Kinesis gateway",
+            )
         )
         self.store.tail.listen(self.writer.wake)
         self.ciphers = StreamCiphers(settings.master_keys)
@@ -88,14 +95,14 @@ class KinesisService:
         self.keeper.start()
         self.writer.start()
         self._scaler.start()
-        if self._metrics_server is not None:
-            self._metrics_server.start()
-            log.info("kinesis_metrics_served", url=self._metrics_server.url)
+        if self._metrics_endpoint is not None:
+            self._metrics_endpoint.start()
+            log.info("kinesis_metrics_served", url=self._metrics_endpoint.url)
 
     def stop(self) -> None:
         """End. No operation may run any more."""
-        if self._metrics_server is not None:
-            self._metrics_server.close()
+        if self._metrics_endpoint is not None:
+            self._metrics_endpoint.close()
         self.keys.stop()
         self._scaler.stop()
         self.writer.stop()
@@ -116,7 +123,7 @@ class KinesisService:
     @property
     def metrics_url(self) -> str | None:
         """Where Prometheus finds the figures, if anywhere."""
-        return None if self._metrics_server is None else self._metrics_server.url
+        return None if self._metrics_endpoint is None else self._metrics_endpoint.url
 
     @property
     def billing_commitment(self) -> BillingCommitment:

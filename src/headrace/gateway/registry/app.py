@@ -26,12 +26,12 @@ from headrace.client.error import ClientError
 from headrace.gateway.access.rights import EVERYTHING, Rights
 from headrace.gateway.access.watched_users import WatchedUsers
 from headrace.gateway.http.asgi import Receive, Scope, Send
+from headrace.gateway.http.bounded_body import Disconnected
 from headrace.gateway.http.byte_budget import ByteBudget, Share
 from headrace.gateway.registry.access.subject_users import SUBJECT_USERS, can_read, can_write
 from headrace.gateway.registry.body import (
     MOST_BODY_BYTES,
     MOST_STRUCTURE_BYTES,
-    Disconnected,
     Refused,
     has_much_structure,
     read_body,

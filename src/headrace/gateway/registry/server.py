@@ -1,27 +1,20 @@
 """Serves the registry with uvicorn: HTTP/1.1 and HTTP/2, by plain text or TLS."""
 
-import socket
 from collections.abc import Callable
-from threading import Thread
-from types import TracebackType
-from typing import Final
 
 import structlog
 import uvicorn
 
 from headrace.gateway.http.certificate import check_certificate
 from headrace.gateway.http.connection import BoundedConnection
-from headrace.gateway.http.evictable_connection import IDLE_SECONDS, MOST_CONNECTIONS
+from headrace.gateway.http.web_server import WebServer, server_config
 from headrace.gateway.registry.app import RegistryApp
 from headrace.gateway.registry.settings import RegistrySettings
-from headrace.model.error import ConfigError
 
 log = structlog.get_logger()
 
-_STOP_SECONDS: Final = 5
 
-
-class RegistryServer:
+class RegistryServer(WebServer):
     """Listens once constructed; serves once `run` or `start` is called.
 
     Example:
@@ -34,43 +27,21 @@ class RegistryServer:
 
     def __init__(self, settings: RegistrySettings) -> None:
         check_certificate(settings.certificate, settings.certificate_key)
-        host, port = settings.listen
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            self._socket = socket.create_server((host, port), family=family)
-        except OSError as error:
-            raise ConfigError(
-                f"the registry cannot listen on {settings.listen}: {error.strerror or error}; "
-                "choose another place with --listen HOST:PORT"
-            ) from error
-        # uvicorn writes head and body apart: the body would wait 40 ms for the client's ACK.
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        bound: int = self._socket.getsockname()[1]
-        shown = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host  # noqa: S104
-        scheme = "http" if settings.certificate is None else "https"
-        self.url = f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{bound}"
-        self.app = RegistryApp(settings, bound)
-        config = uvicorn.Config(
-            self.app,
-            log_level="warning",
-            access_log=False,
-            loop="asyncio",
-            http=BoundedConnection,
-            ws="none",
-            lifespan="on",
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=IDLE_SECONDS,
-            limit_concurrency=MOST_CONNECTIONS + 1,
-            timeout_graceful_shutdown=_STOP_SECONDS,
-            ssl_certfile=settings.certificate,
-            ssl_keyfile=settings.certificate_key,
+        super().__init__(
+            settings.listen,
+            owner="the registry",
+            name="registry",
+            tls=settings.certificate is not None,
         )
-        config.load()
-        if config.ssl is not None:
-            config.ssl.set_alpn_protocols(["h2", "http/1.1"])
-        self._server = uvicorn.Server(config)
-        self._thread: Thread | None = None
+        self.app = RegistryApp(settings, self.port)
+        self._server = uvicorn.Server(
+            server_config(
+                self.app,
+                http=BoundedConnection,
+                certificate=settings.certificate,
+                certificate_key=settings.certificate_key,
+            )
+        )
         if settings.users is None:
             log.warning(
                 "registry_without_login",
@@ -91,29 +62,6 @@ class RegistryServer:
         try:
             self.app.service.start()
             ready()
-            self._server.run(sockets=[self._socket])
+            self._serve()
         finally:
             self.app.close()
-
-    def start(self) -> None:
-        """Serve in a thread."""
-        self._thread = Thread(target=self.run, name="registry", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._server.should_exit = True
-        if self._thread is not None:
-            self._thread.join(timeout=30)
-        self._socket.close()
-
-    def __enter__(self) -> "RegistryServer":
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()

@@ -21,13 +21,13 @@ import structlog
 from headrace.client.error import ClientError
 from headrace.gateway.access.watched_users import WatchedUsers
 from headrace.gateway.http.asgi import Message, Receive, Scope, Send
+from headrace.gateway.http.bounded_body import Disconnected
 from headrace.gateway.http.byte_budget import ByteBudget
 from headrace.gateway.rest.access.caller import authenticate
 from headrace.gateway.rest.access.topic_users import TOPIC_USERS
 from headrace.gateway.rest.cluster_calls import ClusterCalls
 from headrace.gateway.rest.consumer.instances import ConsumerInstances
 from headrace.gateway.rest.error import (
-    Disconnected,
     MethodNotAllowed,
     Refused,
     RestError,

@@ -100,10 +100,6 @@ class MethodNotAllowed(RestError):
         self.allowed = ", ".join(sorted(methods))
 
 
-class Disconnected(Exception):
-    """The client has gone before its request was complete."""
-
-
 class Refused(Exception):
     """The rest of the request is not read; its connection is closed."""
 

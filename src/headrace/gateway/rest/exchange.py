@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from headrace.gateway.http.asgi import Message, Receive, Send
+from headrace.gateway.http.bounded_body import Disconnected
 from headrace.gateway.http.byte_budget import ByteBudget, Share
 from headrace.gateway.rest.cluster_calls import ClusterCalls
 from headrace.gateway.rest.consumer.instances import ConsumerInstances
-from headrace.gateway.rest.error import Disconnected
 from headrace.gateway.rest.produce.key_work import choose_partitions, has_quick_keys
 from headrace.gateway.rest.produce.producer import Outcomes, Producer, TopicLeaders
 from headrace.gateway.rest.produce.record import Record

@@ -1,18 +1,16 @@
 """Serves the proxy with uvicorn over HTTP/1.1."""
 
-import socket
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Thread
-from types import TracebackType
 from typing import Final
 
 import structlog
 import uvicorn
 
 from headrace.client.network.pool import ConnectionPool
-from headrace.gateway.http.evictable_connection import IDLE_SECONDS, MOST_CONNECTIONS
+from headrace.gateway.http.web_server import WebServer, server_config
 from headrace.gateway.rest.app import RestApp
 from headrace.gateway.rest.fast_connection import FastConnection
 from headrace.gateway.rest.settings import RestSettings
@@ -22,16 +20,14 @@ from headrace.gateway.rest.websocket import (
     PONG_SECONDS,
     RestWebSocket,
 )
-from headrace.model.error import ConfigError
 
 log = structlog.get_logger()
 
 _START_SECONDS: Final = 30.0
-_STOP_SECONDS: Final = 5
 _SWITCH_SECONDS: Final = 0.0005
 
 
-class RestServer:
+class RestServer(WebServer):
     """Listens once constructed; serves once `run` or `start` is called.
 
     Example:
@@ -43,41 +39,19 @@ class RestServer:
     """
 
     def __init__(self, settings: RestSettings) -> None:
-        host, port = settings.listen
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            self._socket = socket.create_server((host, port), family=family)
-        except OSError as error:
-            raise ConfigError(
-                f"the REST proxy cannot listen on {settings.listen}: {error.strerror or error}; "
-                "choose another place with --listen HOST:PORT"
-            ) from error
-        # uvicorn writes head and body apart: the body would wait 40 ms for the client's ACK.
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        bound: int = self._socket.getsockname()[1]
-        shown = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host  # noqa: S104
-        self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{bound}"
+        super().__init__(settings.listen, owner="the REST proxy", name="rest")
         self._settings = settings
-        config = uvicorn.Config(
-            RestApp(settings, (settings.advertise or self.url).rstrip("/")),
-            log_level="warning",
-            access_log=False,
-            loop="asyncio",
-            http=FastConnection,
-            ws=RestWebSocket,
-            ws_max_size=MOST_MESSAGE_BYTES,
-            ws_ping_interval=PING_SECONDS,
-            ws_ping_timeout=PONG_SECONDS,
-            ws_per_message_deflate=False,
-            lifespan="on",
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=IDLE_SECONDS,
-            limit_concurrency=MOST_CONNECTIONS + 1,
-            timeout_graceful_shutdown=_STOP_SECONDS,
+        self._server = uvicorn.Server(
+            server_config(
+                RestApp(settings, (settings.advertise or self.url).rstrip("/")),
+                http=FastConnection,
+                ws=RestWebSocket,
+                ws_max_size=MOST_MESSAGE_BYTES,
+                ws_ping_interval=PING_SECONDS,
+                ws_ping_timeout=PONG_SECONDS,
+                ws_per_message_deflate=False,
+            )
         )
-        self._server = uvicorn.Server(config)
-        self._thread: Thread | None = None
         if settings.users is not None and not settings.is_loopback:
             log.warning("rest_login_without_tls", listen=str(settings.listen))
         elif not settings.is_loopback:
@@ -94,7 +68,7 @@ class RestServer:
         # Requests wait for threads, and those for the interpreter: for less than Python's 5 ms.
         sys.setswitchinterval(_SWITCH_SECONDS)
         ready()
-        self._server.run(sockets=[self._socket])
+        self._serve()
 
     def start(self) -> None:
         """Serve in a thread; return when it serves.
@@ -104,7 +78,9 @@ class RestServer:
             TimeoutError: it does not serve within `_START_SECONDS`.
         """
         begun: Future[None] = Future()
-        self._thread = Thread(target=self._serve, args=(begun,), name="rest", daemon=True)
+        self._thread = Thread(
+            target=self._run_in_thread, args=(begun,), name=self._name, daemon=True
+        )
         self._thread.start()
         try:
             begun.result(_START_SECONDS)
@@ -113,8 +89,8 @@ class RestServer:
             self._socket.close()
             raise
 
-    def _serve(self, begun: "Future[None]") -> None:
-        """Run, and tell `start` how that began."""
+    def _run_in_thread(self, begun: "Future[None]") -> None:
+        """Run, and report to `start` how that began."""
         try:
             self.run(lambda: begun.set_result(None))
         except Exception as error:
@@ -122,21 +98,3 @@ class RestServer:
                 log.exception("rest_stopped")
             else:
                 begun.set_exception(error)
-
-    def stop(self) -> None:
-        self._server.should_exit = True
-        if self._thread is not None:
-            self._thread.join(timeout=30)
-        self._socket.close()
-
-    def __enter__(self) -> "RestServer":
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()

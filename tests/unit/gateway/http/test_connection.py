@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 import uvicorn
 
-from headrace.gateway.http import connection, reading_pace
+from headrace.gateway.http import http1_connection, reading_pace
 from headrace.gateway.http.asgi import Receive, Scope, Send
 from headrace.gateway.http.connection import BoundedConnection
 
@@ -91,7 +91,7 @@ def test_idle_connections_make_room_for_new_ones() -> None:
 def test_a_head_that_does_not_come_is_not_waited_for(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(http1_connection, "HEAD_SECONDS", 0.1)
 
     async def test(server: uvicorn.Server) -> None:
         reader, writer = await connect(server)
@@ -106,7 +106,7 @@ def test_a_head_is_waited_for_again_after_a_request(monkeypatch: pytest.MonkeyPa
     async def test(server: uvicorn.Server) -> None:
         reader, writer = await connect(server)
         # For the second head: a slow machine may take longer for the first.
-        monkeypatch.setattr(connection, "HEAD_SECONDS", 0.3)
+        monkeypatch.setattr(http1_connection, "HEAD_SECONDS", 0.3)
         assert await status_of(reader, writer) == b"200"
         writer.write(REQUEST[:-4])
         _head, _, body = (await read_to_end(reader)).partition(b"\r\n\r\n")
@@ -117,7 +117,7 @@ def test_a_head_is_waited_for_again_after_a_request(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_client_that_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "WRITE_SECONDS", 0.2)
+    monkeypatch.setattr(http1_connection, "WRITE_SECONDS", 0.2)
 
     async def test(server: uvicorn.Server) -> None:
         reader, writer = await connect(server)
@@ -153,7 +153,7 @@ def test_a_client_that_reads_a_trickle_is_cut_off(monkeypatch: pytest.MonkeyPatc
 def test_a_client_that_leaves_the_rest_of_a_response_is_cut_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection, "WRITE_SECONDS", 0.2)
+    monkeypatch.setattr(http1_connection, "WRITE_SECONDS", 0.2)
 
     async def test(server: uvicorn.Server) -> None:
         reader, writer = await connect(server)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from headrace.gateway.http import bounded_body
 from headrace.gateway.http.asgi import Message, Receive
 from headrace.gateway.http.byte_budget import ByteBudget
-from headrace.gateway.kinesis import request_body
 from headrace.gateway.kinesis.request_body import (
     MOST_BODY_BYTES,
     UNSIGNED_BYTES,
@@ -66,7 +66,7 @@ def test_an_announced_body_takes_nothing_before_it_comes() -> None:
 
 
 def test_a_client_that_stops_in_the_middle_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_body, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(bounded_body, "FIRST_SECONDS", 0.05)
 
     with pytest.raises(Refused) as refused:
         read(pieces(10, ends=False), ByteBudget(100))

@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from headrace.gateway.http.bounded_body import Disconnected
 from headrace.gateway.http.byte_budget import ByteBudget
-from headrace.gateway.rest.error import Disconnected, RestError
+from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.exchange import AsyncHandler, Exchange, Services
 from headrace.gateway.rest.request import Request
 from headrace.gateway.rest.schema.registry_serde import RegistrySerde

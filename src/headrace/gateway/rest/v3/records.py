@@ -25,18 +25,21 @@ import structlog
 
 from headrace.client.error import ClientError
 from headrace.gateway.http.asgi import Message, Receive
+from headrace.gateway.http.bounded_body import (
+    FIRST_SECONDS,
+    LEAST_BYTES_PER_SECOND,
+    Disconnected,
+    declared_size,
+)
 from headrace.gateway.rest.access.right import Right
-from headrace.gateway.rest.error import Disconnected, Refused, RestError, bad_request
+from headrace.gateway.rest.error import Refused, RestError, bad_request
 from headrace.gateway.rest.exchange import RECORD_BYTES, Exchange
 from headrace.gateway.rest.json_document import read_object, write_json
 from headrace.gateway.rest.json_splitter import JsonSplitter
 from headrace.gateway.rest.produce.producer import Outcomes, TopicLeaders
 from headrace.gateway.rest.request import JSON_TYPE, Answer
 from headrace.gateway.rest.request_body import (
-    FIRST_SECONDS,
-    LEAST_BYTES_PER_SECOND,
     MOST_BODY_BYTES,
-    declared_size,
     take,
 )
 from headrace.gateway.rest.schema.registry_serde import UNREACHABLE, RegistrySerde
