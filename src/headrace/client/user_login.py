@@ -9,14 +9,10 @@ Rule 3: so may brokers that the file does not name. Unless a user names brokers 
 
 from typing import Final
 
-import structlog
-
 from headrace.client.address import parse_addresses
 from headrace.client.java_option import from_java
 from headrace.client.settings import CLIENT_CONFIG
 from headrace.config.client_file import CLIENT_CONFIG_VARIABLE, configured_client
-
-_log = structlog.get_logger(__name__)
 
 _SERVERS: Final = "bootstrap.servers"
 _SECURITY: Final = ("security.", "sasl.", "ssl.")
@@ -72,7 +68,10 @@ def login_for(brokers: str, *, secured: bool, whose: str) -> dict[str, str]:
     named = texts.pop(_SERVERS, None)
     if named is not None and set(parse_addresses(named)).isdisjoint(parse_addresses(brokers)):
         if not secured:
-            _log.info(
+            # Imported here: every client loads this file, and few have anything to log.
+            import structlog
+
+            structlog.get_logger(__name__).info(
                 "client_config_not_used",
                 of=whose,
                 reason=f"${CLIENT_CONFIG_VARIABLE} names none of its brokers",

@@ -23,6 +23,7 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.client.write.accumulator import Accumulator
 from headrace.client.write.partition_queue import AcknowledgedRecords
+from headrace.client.write.pending_batch import PendingBatch, SharedBuffer
 from headrace.client.write.prepared_transaction import PreparedTransaction
 from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity, idempotent_identity
 from headrace.client.write.row_encoder import RowEncoder
@@ -173,6 +174,33 @@ class Writer:
         if sum(each.held_bytes for each in self._accumulators.values()) > self._encoder.chunk_bytes:
             self._write_all_accumulated()
         self._sender.pump()
+
+    def partition_count(self, topic: str) -> int:
+        """Return how many partitions a topic has, as this writer knows it.
+
+        Raises:
+            ClientError: the topic does not exist.
+        """
+        return self._partitioner(topic).count
+
+    def write_batch(self, partition: TopicPartition, batch: bytes, records: int) -> None:
+        """Write a batch that is encoded already, as by `build_batch`. It is sent together with what
+        is written next, or by `flush`: to the same broker in the same request.
+
+        Args:
+            records: how many records it has.
+
+        Raises:
+            ClientError: the topic does not exist.
+        """
+        self._check_open()
+        if self._transaction is not None:
+            self._transaction.check_open()
+        self._find(partition.topic, fresh=False)
+        buffer = SharedBuffer(len(batch), 1)
+        self._sender.hold(buffer.size_bytes)
+        data = memoryview(bytearray(batch))
+        self._sender.push(partition, [PendingBatch(data, records, buffer)])
 
     def flush(self) -> None:
         """Return when all rows written so far are acknowledged as `acks` asks for.
