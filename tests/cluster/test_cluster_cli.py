@@ -1,11 +1,23 @@
 """`headrace cluster` on three brokers."""
 
 import json
+import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
+from headrace.client.admin.replica_admin import ReplicaAdmin
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
 from headrace.testing.readiness import wait_until
 from testkit.fault.cluster_process import ClusterProcess
 from testkit.peer.peer import PeerMissing, require_peer
@@ -68,6 +80,51 @@ def test_a_broker_is_emptied_and_its_records_move_along(own_cluster):
 
     spread = {1: 1, 2: 1, 3: 1}
     wait_until(lambda: replicas_by_broker(cluster) == spread, what="a replica on each broker")
+
+
+def set_throttle(admin, broker, value):
+    """Set, or with None remove, how fast a broker copies what catches up."""
+    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    key = "follower.replication.throttled.rate"
+    entry = ConfigEntry(key, value, incremental_operation=operation)
+    resource = ConfigResource(ResourceType.BROKER, str(broker), incremental_configs=[entry])
+    for each in admin.incremental_alter_configs([resource]).values():
+        each.result(60)
+
+
+def is_moving(cluster):
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": cluster.address})) as pool:
+        return bool(ReplicaAdmin(pool).moves())
+
+
+def test_a_topic_that_came_to_a_broker_while_it_was_emptied_is_named(own_cluster):
+    cluster = own_cluster
+    admin = AdminClient({"bootstrap.servers": cluster.address})
+    configs = {"follower.replication.throttled.replicas": "*"}
+    moved = NewTopic("moved", 1, replica_assignment=[[1, 2]], config=configs)
+    admin.create_topics([moved])["moved"].result(60)
+    producer = Producer({"bootstrap.servers": cluster.address, "message.max.bytes": 4_000_000})
+    for _ in range(8):  # the first piece goes over the limit, and the others wait
+        producer.produce("moved", random.randbytes(1_000_000))
+        assert producer.flush(60) == 0
+    cluster.wait_in_sync("moved")
+    set_throttle(admin, 3, "1")
+
+    def create_meanwhile():
+        wait_until(lambda: is_moving(cluster), what="a move")
+        late = NewTopic("late", 1, replica_assignment=[[1]])
+        admin.create_topics([late])["late"].result(60)
+        set_throttle(admin, 3, None)
+
+    with ThreadPoolExecutor(1) as threads:
+        meanwhile = threads.submit(create_meanwhile)
+        ended = run_headrace("cluster", "decommission", "1", "-b", cluster.address)
+        meanwhile.result(120)
+
+    assert ended.code == 1 and "broker 1 still has late-0" in ended.err, ended.err or ended.out
+    again = run_headrace("cluster", "decommission", "1", "-b", cluster.address)
+    assert (again.code, again.err) == (0, ""), again.out
+    wait_until(lambda: replicas_by_broker(cluster).get(1) == 0, what="an empty broker")
 
 
 @pytest.fixture

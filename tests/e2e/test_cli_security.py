@@ -119,9 +119,9 @@ def test_one_file_logs_in_commands_of_functions_too(address: str, tmp_path: Path
     assert (created.code, created.err) == (1, "headrace: not allowed to create this topic\n")
 
 
-def test_a_user_that_does_not_see_all_topics_restarts_no_broker(
-    addresses: tuple[str, str], tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module")
+def broker_with_hidden_topic(addresses: tuple[str, str]) -> int:
+    """The id of the broker. Anna may look at the cluster, and does not see the topic `hidden`."""
     admin = AdminClient({"bootstrap.servers": addresses[0]})
     admin.create_topics([NewTopic("hidden", 1, 1)])["hidden"].result(60)
     allowed = AclBinding(
@@ -130,10 +130,27 @@ def test_a_user_that_does_not_see_all_topics_restarts_no_broker(
     )
     admin.create_acls([allowed])[allowed].result(60)
     (broker,) = admin.list_topics(timeout=60).brokers
-    settings = {**ANNA, "bootstrap.servers": addresses[1]}
+    return int(broker)
+
+
+def test_a_user_that_does_not_see_all_topics_restarts_no_broker(
+    address: str, broker_with_hidden_topic: int, tmp_path: Path
+) -> None:
+    settings = {**ANNA, "bootstrap.servers": address}
 
     with pytest.raises(ClientError, match=r"no broker is restarted: hidden-0 .*cannot be seen"):
-        RollingRestart(tmp_path, settings, 1.0).check([broker])
+        RollingRestart(tmp_path, settings, 1.0).check([broker_with_hidden_topic])
+
+
+def test_a_user_that_does_not_see_all_topics_empties_no_broker(
+    address: str, broker_with_hidden_topic: int
+) -> None:
+    leaving = str(broker_with_hidden_topic)
+
+    ended = as_anna(address, "PLAIN", PASSWORD, "cluster", "decommission", leaving)
+
+    assert ended.code == 1, ended.out
+    assert "nothing is moved: hidden-0 cannot be seen by this user" in ended.err
 
 
 def test_a_user_that_may_not_alter_the_cluster_is_sent_to_log_in(

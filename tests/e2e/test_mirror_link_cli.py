@@ -190,16 +190,18 @@ def test_status_says_what_became_of_each_mirror_topic(
 
 def test_status_finds_a_source_with_other_records(clusters: tuple[str, str], file: Path) -> None:
     east, west = clusters
-    create(east, NewTopic("clicks", 1, 1))
+    create(east, NewTopic("clicks", 1, 1), NewTopic("other", 1, 1))
     produce(east, "clicks", 20, batch_num_messages=1)
-    create(west, NewTopic("clicks", 1, 1))
-    produce(west, "clicks", 5, batch_num_messages=1)
+    produce(east, "other", 5, batch_num_messages=1)
     with ConnectionPool(ClientSettings.of({"bootstrap.servers": west})) as target:
-        # The mirror has records that its source never had.
+        # The mirror gets records that its source never had.
         link = ConfigChange(ConfigOperation.SET, "bootstrap.servers", east)
         Admin(target).alter_configs(ConfigResourceType.MIRROR_LINK, {"east": [link]})
-        mirror = ConfigChange(ConfigOperation.SET, "headrace.mirror.link", "east")
-        changed = Admin(target).alter_configs(ConfigResourceType.TOPIC, {"clicks": [mirror]})
+        mirror = {"headrace.mirror.link": "east", "headrace.mirror.topic": "other"}
+        create(west, NewTopic("clicks", 1, 1, mirror))
+        wait_until(lambda: end(west, "clicks") == 5, what="the copy")
+        own_name = ConfigChange(ConfigOperation.DELETE, "headrace.mirror.topic")
+        changed = Admin(target).alter_configs(ConfigResourceType.TOPIC, {"clicks": [own_name]})
         assert changed == {"clicks": None}
 
     code, found = states(file)

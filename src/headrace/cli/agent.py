@@ -15,7 +15,8 @@ import typer
 
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.listen_address import parse_listen_address
-from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
+from headrace.cli.terminal.log_choice import configure_logging
+from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption
 from headrace.config.properties import PropertyEntry, read_properties
 from headrace.ingest.agent.assembly import Assembly, assemble
 from headrace.ingest.agent.drawing import draw as draw_plan

@@ -1,16 +1,18 @@
 """`headrace cluster brokers|partitions|elect|rebalance|decommission`: replicas and leaders."""
 
-import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from headrace.cli.terminal.duration import parse_duration
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_rows, status
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
-from headrace.client.admin.replica_admin import ReplicaAdmin
+from headrace.client.admin.held_partition import check_all_visible, check_empty
+from headrace.client.admin.move_wait import MoveWait
+from headrace.client.admin.replica_admin import Move, ReplicaAdmin
 from headrace.client.admin.replica_plan import (
     ReplicaAssignment,
     absent_replicas,
@@ -23,12 +25,20 @@ from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.model.ids import TopicPartition
 
-_POLL_SECONDS = 0.5
 _SHOWN = 5
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only print what would be moved.")]
 WaitOption = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Return when the moves are done.")
+]
+TimeoutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--timeout",
+        metavar="TIME",
+        help="Wait for so long at most: 90s, 2h. The moves go on. Without it only a broker that "
+        "stays away ends the wait.",
+    ),
 ]
 
 
@@ -148,6 +158,7 @@ def _leaderless(metadata: Metadata, *, every: bool) -> list[TopicPartition]:
 def rebalance_(
     dry_run: DryRunOption = False,
     wait: WaitOption = True,
+    timeout: TimeoutOption = None,
     format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
@@ -158,7 +169,8 @@ def rebalance_(
         left = absent_replicas(metadata, moves)
         if left:
             typer.echo(_left_note(left), err=True)
-        _apply(pool, rebalance(metadata, moves), dry_run, wait, format)
+        waiting = _waiting(pool, wait, timeout)
+        _apply(pool, rebalance(metadata, moves), dry_run, waiting, format)
         if wait and not dry_run:
             ReplicaAdmin(pool).elect(None)
 
@@ -180,6 +192,7 @@ def decommission_(
     ],
     dry_run: DryRunOption = False,
     wait: WaitOption = True,
+    timeout: TimeoutOption = None,
     format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
@@ -187,16 +200,45 @@ def decommission_(
     """Move all replicas off a broker, so that it can be removed."""
     with connect(brokers, setting) as pool:
         metadata, moves = pool.metadata(), ReplicaAdmin(pool).moves()
-        used = {each for replicas in current(metadata, moves).values() for each in replicas}
+        before = current(metadata, moves)
+        used = {each for replicas in before.values() for each in replicas}
         if broker not in used | metadata.brokers.keys():
             raise ClientError(
                 f"there is no broker {broker}: the cluster has {sorted(metadata.brokers)}"
             )
-        _apply(pool, decommission(metadata, broker, moves), dry_run, wait, format)
+        check_all_visible(pool, metadata, broker)
+        plan = decommission(metadata, broker, moves)
+        _apply(pool, plan, dry_run, _waiting(pool, wait, timeout), format)
+        if wait and not dry_run:
+            check_empty(pool, broker, before)
+
+
+class _MovingCluster(NamedTuple):
+    """The cluster of a pool, for `MoveWait`."""
+
+    pool: ConnectionPool
+
+    def moves(self) -> dict[TopicPartition, Move]:
+        return ReplicaAdmin(self.pool).moves()
+
+    def metadata(self) -> Metadata:
+        return self.pool.metadata()
+
+
+def _waiting(pool: ConnectionPool, wait: bool, timeout: str | None) -> MoveWait | None:
+    """Return what waits for the moves; None to return at once."""
+    if not wait:
+        return None
+    limit = None if timeout is None else parse_duration(timeout)
+    return MoveWait(_MovingCluster(pool), limit_seconds=limit)
 
 
 def _apply(
-    pool: ConnectionPool, plan: ReplicaAssignment, dry_run: bool, wait: bool, format: OutputFormat
+    pool: ConnectionPool,
+    plan: ReplicaAssignment,
+    dry_run: bool,
+    waiting: MoveWait | None,
+    format: OutputFormat,
 ) -> None:
     admin = ReplicaAdmin(pool)
     headings = ["partition", "replicas", "status"]
@@ -204,8 +246,8 @@ def _apply(
         outcomes: dict[TopicPartition, Any] = dict.fromkeys(plan)
     else:
         outcomes = dict(admin.reassign(plan)) if plan else {}
-        while wait and admin.moves():
-            time.sleep(_POLL_SECONDS)
+        if waiting is not None:
+            waiting.run()
     rows = [
         [str(each), ",".join(map(str, plan[each])), status(outcome) if not dry_run else "planned"]
         for each, outcome in sorted(outcomes.items())

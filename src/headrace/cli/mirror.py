@@ -1,5 +1,6 @@
 """`headrace mirror`: copy topics between clusters, as MirrorMaker 2 is configured for it."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +8,8 @@ import typer
 
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.listen_address import parse_listen_address
-from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
+from headrace.cli.terminal.log_choice import configure_logging
+from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption
 from headrace.cli.terminal.output import print_json, print_table
 from headrace.cli.terminal.until_signal import until_signal
 from headrace.mirror.config.flow_settings import FlowSettings
@@ -60,25 +62,25 @@ def run(
 ) -> None:
     """Copy the topics of all enabled flows until Ctrl-C."""
     from headrace.mirror.link.link_process import LinkProcess
-    from headrace.mirror.process.metrics_server import MetricsServer
     from headrace.mirror.process.mirror_process import MirrorProcess
+    from headrace.telemetry.metrics_endpoint import MetricsEndpoint
 
     configure_logging(log_level, log_format)
     settings = MirrorFile.read(file)
     process = MirrorProcess(settings, instance)
-    server = None
-    if metrics is not None:
-        server = MetricsServer(parse_listen_address(metrics, "--metrics"), process.readings())
-        server.start()
-        print(f"Metrics are at {server.url}", flush=True)
-    if settings.ignored:
-        print(f"Without effect here: {', '.join(settings.ignored)}", flush=True)
-    names = ", ".join(each.name for each in settings.flows)
-    with until_signal(), LinkProcess(settings), process:
-        print(f"Mirroring {names}", flush=True)
-        process.wait()
-    if server is not None:
-        server.close()
+    with ExitStack() as stack:
+        if metrics is not None:
+            listen = parse_listen_address(metrics, "--metrics")
+            endpoint = stack.enter_context(
+                MetricsEndpoint(listen.host, listen.port, process.readings, owner="the mirror")
+            )
+            print(f"Metrics are at {endpoint.url}", flush=True)
+        if settings.ignored:
+            print(f"Without effect here: {', '.join(settings.ignored)}", flush=True)
+        names = ", ".join(each.name for each in settings.flows)
+        with until_signal(), LinkProcess(settings), process:
+            print(f"Mirroring {names}", flush=True)
+            process.wait()
     print("Stopped.")
 
 

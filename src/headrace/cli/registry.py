@@ -6,8 +6,10 @@ from typing import Annotated
 import typer
 
 from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.gateway_user import add_gateway_user
 from headrace.cli.terminal.listen_address import parse_listen_address
-from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
+from headrace.cli.terminal.log_choice import configure_logging
+from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.until_signal import until_signal
 from headrace.model.error import ConfigError
@@ -155,14 +157,12 @@ def add(
     Name what the user may do with --read or --write. A prefix such as orders- or 'orders-*' covers
     the subjects that begin so, '*' all of them, and :.europe: those of a context. To take a user
     away, remove its line from the file."""
-    from headrace.gateway.access.user import add_user
     from headrace.gateway.registry.access.subject_users import SUBJECT_USERS
 
-    rights = [f"read:{each}" for each in read or ()] + [f"write:{each}" for each in write or ()]
-    if not rights:
-        raise ConfigError(
-            f"{name} would have no rights: name subjects with --read or --write; "
-            "--write '*' allows everything"
-        )
-    secret = add_user(users, SUBJECT_USERS, name, rights)
-    print(f"{name}:{secret}")
+    add_gateway_user(
+        users,
+        SUBJECT_USERS,
+        name,
+        {"read": read, "write": write},
+        hint="name subjects with --read or --write; --write '*' allows everything",
+    )

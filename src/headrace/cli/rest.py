@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.gateway_user import add_gateway_user
 from headrace.cli.terminal.listen_address import parse_listen_address
-from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
+from headrace.cli.terminal.log_choice import configure_logging
+from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.registry_option import REGISTRY_VARIABLE, optional_registry
 from headrace.cli.terminal.until_signal import until_signal
@@ -150,15 +152,12 @@ def add(
     A prefix such as orders- or 'orders-*' covers the topics, or groups, that begin so, '*' all of
     them. --admin '*' also administers the cluster: brokers' configurations and ACLs. To take a user
     away, remove its line from the file."""
-    from headrace.gateway.access.user import add_user
     from headrace.gateway.rest.access.topic_users import TOPIC_USERS
 
-    wishes = {"read": read, "write": write, "admin": admin, "group": group}
-    rights = [f"{verb}:{each}" for verb, prefixes in wishes.items() for each in prefixes or ()]
-    if not rights:
-        raise ConfigError(
-            f"{name} would have no rights: name topics with --read, --write or --admin; "
-            "--admin '*' allows everything"
-        )
-    secret = add_user(users, TOPIC_USERS, name, rights)
-    print(f"{name}:{secret}")
+    add_gateway_user(
+        users,
+        TOPIC_USERS,
+        name,
+        {"read": read, "write": write, "admin": admin, "group": group},
+        hint="name topics with --read, --write or --admin; --admin '*' allows everything",
+    )

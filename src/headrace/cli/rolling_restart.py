@@ -27,7 +27,7 @@ from headrace.cli.supervisor.broker_count import broker_folder
 from headrace.cli.supervisor.restart_lock import RestartLock
 from headrace.cli.supervisor.supervisor_socket import ask_supervisor
 from headrace.client.admin.admin import Admin
-from headrace.client.admin.log_dir_admin import LogDirAdmin
+from headrace.client.admin.held_partition import hidden_partitions, listed
 from headrace.client.admin.replica_admin import ReplicaAdmin
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.metadata import Metadata
@@ -42,7 +42,6 @@ from headrace.wire.error_code import ErrorCode
 
 _POLL_SECONDS = 0.2
 _NAMES_PER_REQUEST = 500
-_SHOWN = 5
 _MIN_IN_SYNC = "min.insync.replicas"
 # Another election was faster, or the topic was deleted meanwhile.
 _NO_ELECTION = (ErrorCode.election_not_needed, ErrorCode.unknown_topic_or_partition)
@@ -180,7 +179,7 @@ class RollingRestart:
             for partition, error in sorted(found.items())
             if error is not None and error.code not in _NO_ELECTION
         ]
-        return _listed(failed) if failed else None
+        return listed(failed) if failed else None
 
     def _status(self, number: int) -> "_Status":
         status = ask_supervisor(self._home, {"command": "status"})
@@ -221,27 +220,18 @@ class RollingRestart:
             if metadata.controller not in metadata.brokers:
                 return f"there is no controller, says broker {number}"
             if moving:
-                return f"partitions are being moved: {_listed(moving)}"
+                return f"partitions are being moved: {listed(moving)}"
             for name, found in troubled_partitions(metadata).items():
                 if found:
-                    return f"{name.replace('_', ' ')}: {_listed(found)}"
+                    return f"{name.replace('_', ' ')}: {listed(found)}"
         return None
 
     def _check_all_visible(self, pool: ConnectionPool, numbers: Sequence[int]) -> None:
         """Refuse a user that does not see all topics: what it does not see is not checked."""
-        present = {
-            log.partition for each in LogDirAdmin(pool).describe(numbers) for log in each.logs
-        }
-        metadata = pool.metadata()
-        hidden = sorted(
-            each
-            for each in present
-            if (topic := metadata.topics.get(each.topic)) is None
-            or each.partition not in topic.partitions
-        )
+        hidden = hidden_partitions(pool, numbers)
         if hidden:
             raise ClientError(
-                f"no broker is restarted: {_listed(hidden)} cannot be seen by this user, so that "
+                f"no broker is restarted: {listed(hidden)} cannot be seen by this user, so that "
                 "nothing says whether all replicas are in sync. Log in as one who may describe all "
                 "topics; if a topic was deleted just now, run the command again"
             )
@@ -257,7 +247,7 @@ class RollingRestart:
         stuck = unavailable_without(metadata, number, min_in_sync(pool, names))
         if stuck:
             raise ClientError(
-                f"broker {number} is not restarted: {_listed(stuck)} could not be written to "
+                f"broker {number} is not restarted: {listed(stuck)} could not be written to "
                 f"meanwhile, because fewer than {_MIN_IN_SYNC} replicas would be left. Add "
                 "replicas, or accept that with --allow-unavailable"
             )
@@ -343,8 +333,3 @@ def min_in_sync(pool: ConnectionPool, names: Sequence[str]) -> dict[str, int]:
             values = [each.value for each in entries if each.name == _MIN_IN_SYNC]
             found[name] = int(values[0] or 1) if values else 1
     return found
-
-
-def _listed(names: Sequence[object]) -> str:
-    shown = ", ".join(map(str, names[:_SHOWN]))
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import typer
 
+from headrace.cli.command_group import app
 from headrace.cli.completion import candidates
-from headrace.cli.main import app
 from testkit.peer.peer import require_peer
 from testkit.process.command_line import run_headrace
 

@@ -16,7 +16,8 @@ from headrace.cli.kinesis.plan import plan
 from headrace.cli.kinesis.stream import app as stream_app
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.listen_address import parse_listen_address
-from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
+from headrace.cli.terminal.log_choice import configure_logging
+from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.until_signal import until_signal
 from headrace.model.error import ConfigError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headrace.cli.terminal.log_option import configure_logging
+from headrace.cli.terminal.log_choice import configure_logging
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_json, print_rows
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.terminal.output import OK
+from headrace.cli.terminal.output import OK, print_rows
+from headrace.cli.terminal.output_format import OutputFormat
 from headrace.cli.terminal.registry_option import connect_registry
 from headrace.model.error import InvalidArgument
 
@@ -86,3 +87,17 @@ def scopes(subjects: list[str] | None, everywhere: bool) -> list[str | None]:
     """Return the subjects whose settings are meant; None for those without their own."""
     chosen: list[str | None] = list(subjects or ())
     return [*chosen, None] if everywhere or not chosen else chosen
+
+
+def print_scopes(
+    format: OutputFormat, setting: str, rows: list[tuple[str | None, Any, str]], refused: bool
+) -> None:
+    """Print the rows of `each_subject`; exit with 1 if one was refused.
+
+    Args:
+        setting: the title of the middle column, such as mode.
+    """
+    named = [(subject or GLOBAL, value, status) for subject, value, status in rows]
+    print_rows(format, ["subject", setting, "status"], named)
+    if refused:
+        raise typer.Exit(1)

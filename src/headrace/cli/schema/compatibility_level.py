@@ -6,15 +6,14 @@ from typing import Annotated
 import typer
 
 from headrace.cli.schema.argument import (
-    GLOBAL,
     GlobalOption,
     OptionalSubjects,
     connect_admin,
     each_subject,
+    print_scopes,
     scopes,
 )
 from headrace.cli.terminal.epilog import epilog
-from headrace.cli.terminal.output import print_rows
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.terminal.registry_option import RegistryOption, RegistrySettingsOption
 
@@ -52,7 +51,7 @@ def get(
     """Show the level that holds."""
     with connect_admin(registry, setting) as admin:
         rows, refused = each_subject(scopes(subjects, everywhere), admin.level)
-    _print(format, rows, refused)
+    print_scopes(format, "level", rows, refused)
 
 
 @app.command(
@@ -81,7 +80,7 @@ def set_level(
             return level.value
 
         rows, refused = each_subject(scopes(subjects, everywhere), change)
-    _print(format, rows, refused)
+    print_scopes(format, "level", rows, refused)
 
 
 @app.command(
@@ -106,13 +105,4 @@ def reset(
             return admin.level(subject)
 
         rows, refused = each_subject(scopes(subjects, everywhere), change)
-    _print(format, rows, refused)
-
-
-def _print(
-    style: OutputFormat, rows: list[tuple[str | None, str | None, str]], refused: bool
-) -> None:
-    named = [(subject or GLOBAL, level, status) for subject, level, status in rows]
-    print_rows(style, ["subject", "level", "status"], named)
-    if refused:
-        raise typer.Exit(1)
+    print_scopes(format, "level", rows, refused)

@@ -6,15 +6,14 @@ from typing import Annotated
 import typer
 
 from headrace.cli.schema.argument import (
-    GLOBAL,
     GlobalOption,
     OptionalSubjects,
     connect_admin,
     each_subject,
+    print_scopes,
     scopes,
 )
 from headrace.cli.terminal.epilog import epilog
-from headrace.cli.terminal.output import print_rows
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.terminal.registry_option import RegistryOption, RegistrySettingsOption
 
@@ -48,7 +47,7 @@ def get(
     """Show the mode that holds."""
     with connect_admin(registry, setting) as admin:
         rows, refused = each_subject(scopes(subjects, everywhere), admin.mode)
-    _print(format, rows, refused)
+    print_scopes(format, "mode", rows, refused)
 
 
 @app.command(
@@ -82,7 +81,7 @@ def set_mode(
             return mode.value
 
         rows, refused = each_subject(scopes(subjects, everywhere), change)
-    _print(format, rows, refused)
+    print_scopes(format, "mode", rows, refused)
 
 
 @app.command(
@@ -107,13 +106,4 @@ def reset(
             return admin.mode(subject)
 
         rows, refused = each_subject(scopes(subjects, everywhere), change)
-    _print(format, rows, refused)
-
-
-def _print(
-    style: OutputFormat, rows: list[tuple[str | None, str | None, str]], refused: bool
-) -> None:
-    named = [(subject or GLOBAL, mode, status) for subject, mode, status in rows]
-    print_rows(style, ["subject", "mode", "status"], named)
-    if refused:
-        raise typer.Exit(1)
+    print_scopes(format, "mode", rows, refused)

@@ -72,9 +72,9 @@ record is lost or doubled, however the last run ended. A second process that lan
 the same table ends with an error. Records of aborted transactions are left out. A record that is no
 row goes to the table TABLE_dead_letters, with its bytes and the reason.
 
-With --configured, topics say themselves where and how they land (headrace topic alter-config TOPIC
--c headrace.table.name=delta:clicks): they are found while it runs. --catalog is written as
---catalog NAME:KEY=VALUE then.
+With --configured, the configuration of each topic says where and how it lands: headrace topic
+alter-config TOPIC --set headrace.table.name=delta:clicks. Topics that are configured later are
+found while it runs. Write --catalog NAME:KEY=VALUE then, because topics may use several catalogs.
 """
 
 CatalogOption = Annotated[

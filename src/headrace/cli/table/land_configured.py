@@ -42,7 +42,7 @@ def land_configured(
     from headrace.landing.configured.table_folder import TableFolder
     from headrace.landing.configured.turn import TurnSettings
     from headrace.serde.registry_client import RegistryClient
-    from headrace.telemetry.metrics_server import MetricsServer
+    from headrace.telemetry.metrics_endpoint import MetricsEndpoint
 
     texts, registered = optional_registry(registry, setting)
     deadline = None if duration is None else time.monotonic() + parse_duration(duration)
@@ -65,10 +65,10 @@ def land_configured(
         )
         if metrics is not None:
             listen = parse_listen_address(metrics, "--metrics")
-            server = MetricsServer(listen.host, listen.port, process.readings(), "the landing")
-            stack.callback(server.close)
-            server.start()
-            print(f"Metrics are at {server.url}", flush=True)
+            endpoint = stack.enter_context(
+                MetricsEndpoint(listen.host, listen.port, process.readings, owner="headrace land")
+            )
+            print(f"Metrics are at {endpoint.url}", flush=True)
         stop = stack.enter_context(Stop())
         well = process.run(
             lambda: stop.requested or (deadline is not None and time.monotonic() >= deadline)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.cli.command_group import app
 from headrace.cli.completion import candidates
-from headrace.cli.main import app
 from headrace.cli.schema.argument import parse_version
 from headrace.cli.schema.layout import difference, laid_out
 from headrace.cli.schema.schema_file import FileType, parse_references, read_schema

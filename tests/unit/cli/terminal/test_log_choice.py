@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cli.terminal.log_option import configure_logging
+from headrace.cli.terminal.log_choice import configure_logging
 from headrace.model.error import ConfigError
 
 

@@ -1,4 +1,4 @@
-"""`headrace up`: start a broker, and stop it when a signal comes."""
+"""What `headrace up` does: start a broker, and stop it when a signal comes."""
 
 import asyncio
 import gc
@@ -7,17 +7,15 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import structlog
-import typer
 
+from headrace.cli.broker.up_options import UpOptions
 from headrace.cli.supervisor.side_service import SideService, side_services
 from headrace.cli.supervisor.supervised_child import SupervisedChild
 from headrace.cli.supervisor.supervisor_lock import refuse_supervised
-from headrace.cli.terminal.epilog import epilog
-from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
+from headrace.cli.terminal.log_choice import configure_logging
 from headrace.cli.terminal.pair import parse_pairs
 from headrace.config.properties import property_values
 from headrace.model.error import ConfigError
@@ -30,123 +28,70 @@ if TYPE_CHECKING:
     from headrace.cluster.store import ClusterStore
     from headrace.serde.registry_schema_lookup import RegistrySchemaLookup
 
-command = typer.Typer(add_completion=False, rich_markup_mode=None)
-
 _log = structlog.get_logger(__name__)
 _SWITCH_SECONDS = 0.0005
 _WATCH_SECONDS = 0.5
 
-_EXAMPLES = """
-Examples:
 
-  headrace up                                    one broker on 127.0.0.1:9092, data in ./data
+def run_up(options: UpOptions) -> int:
+    """Serve until a signal comes, and return the exit code.
 
-  headrace up --listen 127.0.0.1:9192 --data /var/lib/headrace
-
-  headrace up -X num.partitions=6 -X log.retention.ms=3600000
-
-  headrace up --config server.properties         a file with Kafka's keys
-
-  headrace up --with kinesis,console             also the Kinesis API on :4567, the console on :8080
-
-  headrace up --with kinesis -X kinesis.listeners=127.0.0.1:4568
-
-  headrace up --with registry                    also a schema registry on :8081
-
-  headrace up --with rest                        also Confluent's REST API on :8082
-
-  headrace up --brokers 3                        a cluster on this machine, with its ZooKeeper
-
-  headrace up --brokers auto --with console      as many brokers as suit the cores, one console
-
-  headrace up --zookeeper zk1:2181 --broker-id 2 --listen 0.0.0.0:9092 --advertise node2:9092   one broker of a cluster on several machines
-
-  headrace up --brokers auto --zookeeper zk1:2181 --broker-id 20 --listen 0.0.0.0:9092 --advertise node2:9092   several brokers of this machine join it: ids 20, 21, ..., ports 9092, 9093, ...
-"""  # noqa: E501, an example and what it does are one line
-
-
-@command.command(epilog=epilog(_EXAMPLES))
-def up(
-    listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where to listen.")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The data directory; created if missing.")
-    ] = None,
-    advertise: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="The address that clients connect to."),
-    ] = None,
-    brokers: Annotated[
-        str,
-        typer.Option(
-            metavar="N|auto",
-            help="Start a cluster of N brokers, and a ZooKeeper; auto: as many as suit the cores.",
-        ),
-    ] = "1",
-    zookeeper: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT,...", help="Join the cluster of this ZooKeeper."),
-    ] = None,
-    broker_id: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, help="This broker's id; with --brokers the first one's."),
-    ] = None,
-    beside: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with",
-            metavar="NAME,...",
-            help="Also serve: kinesis, registry, rest, console; repeatable.",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A properties file with Kafka's keys.")
-    ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("-X", metavar="KEY=VALUE", help="Set one key; overrides the file."),
-    ] = None,
-    log_level: LogLevelOption = "info",
-    log_format: LogFormatOption = "text",
-) -> None:
-    """Start a broker. Ctrl-C or SIGTERM stops it cleanly."""
-    configure_logging(log_level, log_format)
-    texts = {} if config is None else property_values(config)
-    texts.update(parse_pairs(setting, "-X"))
-    options = {
-        "listeners": listen,
-        "advertised.listeners": advertise,
-        "log.dirs": None if data is None else str(data),
-        "zookeeper.connect": zookeeper,
-        "node.id": None if broker_id is None else str(broker_id),
+    Raises:
+        ConfigError: an option or a setting is wrong.
+        HeadraceError: the broker cannot start.
+    """
+    configure_logging(options.log_level, options.log_format)
+    texts = {} if options.config is None else property_values(options.config)
+    texts.update(parse_pairs(list(options.settings), "-X"))
+    given = {
+        "listeners": options.listen,
+        "advertised.listeners": options.advertise,
+        "log.dirs": None if options.data is None else str(options.data),
+        "zookeeper.connect": options.zookeeper,
+        "node.id": None if options.broker_id is None else str(options.broker_id),
     }
-    texts.update({key: value for key, value in options.items() if value is not None})
-    services = side_services(beside, texts)
-    if brokers != "1":
+    texts.update({key: value for key, value in given.items() if value is not None})
+    services = side_services(options.beside, texts)
+    if options.brokers != "1":
         from headrace.cli.supervisor.cluster_supervisor import supervise
 
-        if broker_id is not None and "zookeeper.connect" not in texts:
+        if options.broker_id is not None and "zookeeper.connect" not in texts:
             raise ConfigError(
                 "--brokers starts a cluster of its own on this machine, with ids from 1 on: leave "
                 "out --broker-id, or name the ZooKeeper of the cluster to join with --zookeeper"
             )
-        count = _broker_count(brokers, texts)
+        count = _broker_count(options.brokers, texts)
         if count.supervised:
-            raise typer.Exit(
-                supervise(
-                    count.brokers, texts, services, log_level=log_level, log_format=log_format
-                )
+            return supervise(
+                count.brokers,
+                texts,
+                services,
+                log_level=options.log_level,
+                log_format=options.log_format,
             )
     if "zookeeper.connect" in texts:
         rack = machine_name()
         if rack is not None:  # brokers of one machine go down together: replicas are spread
             texts.setdefault("broker.rack", rack)
-    log_options = ["--log-level", log_level, "--log-format", log_format]
+    log_options = ["--log-level", options.log_level, "--log-format", options.log_format]
+    _import_broker()
     from headrace.broker.network.event_loop import BrokerEventLoop
 
     with asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
         runner.run(_run(texts, services, log_options))
+    return 0
+
+
+def _import_broker() -> None:
+    """Import what a broker needs, without the garbage collector: modules and classes stay, and it
+    would look at all of them again and again. They are not looked at later either."""
+    gc.disable()
+    try:
+        import headrace.broker.server  # noqa: F401
+
+        gc.freeze()
+    finally:
+        gc.enable()
 
 
 def _broker_count(text: str, texts: dict[str, str]) -> "BrokerCount":

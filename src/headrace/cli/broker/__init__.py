@@ -1,0 +1,1 @@
+"""`headrace up`: its command line, and what it does with a broker."""
