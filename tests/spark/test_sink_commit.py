@@ -232,7 +232,7 @@ def test_empties_the_staging_topic_of_a_batch_that_spark_aborts(sink: Sink) -> N
     stream.abort([output, None], 0)
 
     with ConnectionPool(sink.options.settings) as pool, pytest.raises(BrokerError, match="staged"):
-        list(StagingTopic(pool, sink.name).read(output.staged))
+        list(StagingTopic(pool, sink.name).read(output.in_topic))
     assert sink.visible() == []
 
 
@@ -282,7 +282,7 @@ def test_gives_up_when_staged_rows_do_not_come(sink: Sink) -> None:
             "fetch.max.wait.ms": "50",
         }
     )
-    (staged,) = sink.task(b"a", staged=True).staged
+    (staged,) = sink.task(b"a", staged=True).in_topic
     beyond = staged._replace(offset=staged.offset + 1)
 
     with ConnectionPool(hasty) as pool, pytest.raises(BrokerError, match="staged"):

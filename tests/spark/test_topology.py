@@ -13,10 +13,12 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from headrace.flow.execution import job
 from headrace.flow.execution.failure import failure_of
 from headrace.flow.execution.job import run_batch
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.aggregate import Aggregate
+from headrace.flow.plan.slot_key import KEYS_ARE_SLOTS, spark_partition_of
 from headrace.flow.plan.work import Emit, TaskContext
 from headrace.flow.storm.bolt import Bolt, StatefulBolt
 from headrace.flow.storm.sink import TopicSink
@@ -207,6 +209,47 @@ def test_a_state_outlives_its_query_and_a_bad_tuple_becomes_a_dead_letter(
     # A batch over the same topic has the same result as the stream.
     run_batch(counting("batch").plan(), stage.spark, brokers=stage.address)
     assert {row["word"]: row["n"] for row in stage.read("batch")} == totals
+
+
+def test_the_partition_of_a_slots_key_is_the_one_that_spark_chooses(spark: SparkSession) -> None:
+    for partitions in (2, 7):
+        rows = spark.range(300).selectExpr(
+            "CAST(id AS INT) AS key", f"pmod(hash(CAST(id AS INT)), {partitions}) AS partition"
+        )
+
+        assert [spark_partition_of(row.key, partitions) for row in rows.sort("key").collect()] == [
+            row.partition for row in rows.sort("key").collect()
+        ]
+
+
+@pytest.mark.timeout(600)
+def test_a_flow_goes_on_with_the_states_of_an_earlier_version(
+    broker: BrokerProcess,
+    spark: SparkSession,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = TopologyFixture(
+        broker.address, spark, topic, tmp_path, outputs=("out", "dead", "metrics"), partitions=5
+    )
+
+    def counting() -> Topology:
+        made = words(stage)
+        count = made.bolt("count", Count(), output="word STRING, n BIGINT", parallelism=2)
+        count.fields("split", "word")
+        made.sink("out", TopicSink(stage.topic("out"), key="word")).shuffle("count")
+        return made
+
+    stage.feed("a b c d e f", "a b", "a", "b", "c", "d")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(job, "checkpoint_keys", lambda *_: KEYS_ARE_SLOTS)
+        stage.run(counting())
+    stage.feed("a c e g", "a", "a")
+    stage.run(counting())
+
+    totals = {row["word"]: row["n"] for row in stage.read("out")}
+    assert totals == {"a": 6, "b": 3, "c": 3, "d": 2, "e": 2, "f": 1, "g": 1}
 
 
 def _executed(metrics: MetricsServer) -> Counter[str]:

@@ -38,10 +38,11 @@ class HeadraceDataSource(DataSource):
         from headrace.spark.source.schema import source_ddl, source_type
 
         options = SourceOptions.of(self.options)
+        headers, corrupt = options.include_headers, options.corrupt_column
         key, value = options.key_format, options.value_format
         if key.registry is not None or value.registry is not None:
-            return source_type(headers=options.include_headers, key=key, value=value)
-        return source_ddl(headers=options.include_headers, key=key.ddl(), value=value.ddl())
+            return source_type(headers=headers, key=key, value=value, corrupt_column=corrupt)
+        return source_ddl(headers=headers, key=key.ddl(), value=value.ddl(), corrupt_column=corrupt)
 
     def reader(self, schema: "StructType") -> DataSourceReader:
         from headrace.spark.source.batch import BatchSource

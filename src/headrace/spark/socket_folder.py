@@ -4,15 +4,18 @@ Over them a small micro-batch takes a tenth less time than over TCP on loopback.
 process then asks for no secret when it is called: who may open a socket may run code. So the
 sockets lie in a folder that only this user may enter, not in the shared folder for temporary files,
 which is Spark's default and leaves the matter to the umask.
+
+A driver removes its folder when it ends. What a killed one left is removed by the next driver of
+the same user (`locked_folder`).
 """
 
 import atexit
 import os
-import shutil
 import socket
-import tempfile
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from headrace.spark.locked_folder import LockedFolder
 
 _ENABLED: Final = "spark.python.unix.domain.socket.enabled"
 _FOLDER: Final = "spark.python.unix.domain.socket.dir"
@@ -22,7 +25,7 @@ _PATH_MAX_BYTES: Final = 103
 _NAME_BYTES: Final = 43
 
 # By process: a forked one makes its own.
-_folders: dict[int, str] = {}
+_folders: "dict[int, LockedFolder]" = {}
 
 
 def socket_settings() -> dict[str, str]:
@@ -49,15 +52,19 @@ def sockets_were_used() -> bool:
 
 def _folder() -> str:
     """Return the folder, which is removed when this process ends; a new one if it is gone."""
+    # Imported here: a system without such sockets lacks its locks as well.
+    from headrace.spark.locked_folder import LockedFolder, remove_abandoned
+
     owner = os.getpid()
     folder = _folders.get(owner)
-    if folder is None or not Path(folder).is_dir():
-        folder = _folders[owner] = tempfile.mkdtemp(prefix="hr-")
+    if folder is None or not folder.exists():
+        remove_abandoned()
+        folder = _folders[owner] = LockedFolder.make()
         atexit.register(_remove, folder, owner)
-    return folder
+    return folder.path
 
 
-def _remove(folder: str, owner: int) -> None:
+def _remove(folder: "LockedFolder", owner: int) -> None:
     # A forked child that ends in the usual way comes here too.
     if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.remove()

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,13 @@ if (child := os.fork()) == 0:
     sys.exit()
 os.waitpid(child, 0)
 print(folder, os.path.isdir(folder))
+"""
+
+_IS_KILLED = """
+import os, signal
+from headrace.spark.socket_folder import socket_settings
+print(socket_settings()["spark.python.unix.domain.socket.dir"], flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -74,3 +82,26 @@ def test_the_folder_is_removed_when_its_process_ends_and_not_when_a_child_of_it_
     folder, was_there = done.stdout.split()
     assert was_there == "True"
     assert not os.path.exists(folder)  # noqa: PTH110, a name
+
+
+def test_a_new_driver_removes_the_folder_of_one_that_was_killed(
+    temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = Path(tempfile.mkdtemp(dir=_SHORT, prefix="t"))
+    monkeypatch.setattr("tempfile.tempdir", str(short))
+    try:
+        killed = subprocess.run(
+            [sys.executable, "-c", _IS_KILLED],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=os.environ | {"TMPDIR": str(short)},
+        )
+        assert killed.returncode == -signal.SIGKILL
+        assert Path(killed.stdout.strip()).is_dir()
+
+        folder = socket_settings()["spark.python.unix.domain.socket.dir"]
+
+        assert [str(each) for each in short.iterdir()] == [folder]
+    finally:
+        shutil.rmtree(short)

@@ -71,8 +71,13 @@ class AvroColumnReader:
     @classmethod
     def of_type(cls, avro: AvroType) -> "AvroColumnReader":
         """Return a reader of values of one type."""
+        return cls.between(avro, avro)
+
+    @classmethod
+    def between(cls, writer: AvroType, reader: AvroType) -> "AvroColumnReader":
+        """Return a reader of values of one type as those of another."""
         found = cls.__new__(cls)
-        found._prepare(avro, avro)
+        found._prepare(writer, reader)
         return found
 
     def _prepare(self, writer: AvroType, reader: AvroType) -> None:

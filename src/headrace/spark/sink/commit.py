@@ -28,6 +28,7 @@ from headrace.model.ids import TopicPartition
 from headrace.spark.sink.batch_transaction import BatchTransaction
 from headrace.spark.sink.kept_client import KeptClients
 from headrace.spark.sink.option import SinkOptions
+from headrace.spark.sink.staging_folder import read_staged
 from headrace.spark.sink.staging_topic import StagingTopic
 from headrace.spark.sink.task_output import TaskOutput
 from headrace.spark.sink.transaction_ledger import NO_BATCH, LastBatch, entries, last_batch
@@ -87,6 +88,7 @@ def commit_outputs(
     Raises:
         SinkFenced: another driver commits for the same sink.
         BatchOutdated, BatchChanged: see `only_last_is_replayed`. Nothing is written.
+        StagingLost: the rows of a task are gone. Nothing is visible.
         ClientError: a broker refuses or cannot be reached. Nothing is visible, unless it was the
             response to the last request that was lost; in either case the batch can be retried.
     """
@@ -223,14 +225,18 @@ def _batches(
     for output in outputs:
         for carried in output.carried:
             yield carried.target, memoryview(bytearray(carried.data))
-    staged = [each for output in outputs for each in output.staged]
+    for output in outputs:
+        if output.in_file is not None:
+            for target, batch in read_staged(output.in_file):
+                yield target, batch.data
+    staged = [each for output in outputs for each in output.in_topic]
     if staged:
         for target, batch in staging.read(staged):
             yield target, batch.data
 
 
 def _trim(staging: StagingTopic, outputs: Sequence[TaskOutput]) -> None:
-    staged = [each for output in outputs for each in output.staged]
+    staged = [each for output in outputs for each in output.in_topic]
     if staged:
         with suppress(ClientError):
             staging.trim(staged)

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.spark.sink.column import SinkColumns
 from headrace.spark.sink.option import SinkGuarantee, SinkOptions, read_sink_options
+from headrace.spark.sink.staging_folder import StagingFolder
 from headrace.spark.sink.task_output import TaskOutput, query_of, task_query_id
 from headrace.spark.worker_memory import freeze_modules
 from headrace.spark.worker_socket import AcknowledgingInput
@@ -79,7 +80,7 @@ class StreamSink(AcknowledgingInput, DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         outputs = _outputs(messages)
-        for query_id in {each.query_id for each in outputs if each.staged}:
+        for query_id in {each.query_id for each in outputs if each.in_topic}:
             from headrace.spark.sink.commit import discard_outputs
 
             assert query_id is not None
@@ -109,13 +110,21 @@ class BatchSink(AcknowledgingInput, DataSourceArrowWriter):
         self._options = read_sink_options(options, streaming=False)
         self._columns = SinkColumns(schema, self._options.topic, self._options.value)
         self._staging_topic = f"{self._options.prefix}-{uuid4()}"
+        is_once = self._options.guarantee is SinkGuarantee.EXACTLY_ONCE
+        self._folder = StagingFolder.create() if is_once else None
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         if self._options.guarantee is SinkGuarantee.AT_LEAST_ONCE:
             return _write_at_least_once(self._options, self._columns, iterator)
         from headrace.spark.sink.task import SinkTask
 
-        task = SinkTask(self._options, self._columns, self._staging_topic, task_query_id())
+        task = SinkTask(
+            self._options,
+            self._columns,
+            self._staging_topic,
+            task_query_id(),
+            folder=self._folder,
+        )
         return task.run(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -134,13 +143,18 @@ class BatchSink(AcknowledgingInput, DataSourceArrowWriter):
             batch_id=batch_id,
             only_last_is_replayed=query_id is not None,
         )
-        if any(each.staged for each in outputs):
+        if self._folder is not None:
+            self._folder.delete()
+        # The winner of two attempts may have a file, and the other, elsewhere, have used the topic.
+        if any(each.in_topic or each.in_file is not None for each in outputs):
             delete_staging_topic(self._options, staging_topic=self._staging_topic)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self._options.guarantee is SinkGuarantee.EXACTLY_ONCE:
             from headrace.spark.sink.commit import delete_staging_topic
 
+            if self._folder is not None:
+                self._folder.delete()
             # The task that failed may have staged batches, and is not among the messages.
             delete_staging_topic(self._options, staging_topic=self._staging_topic)
 

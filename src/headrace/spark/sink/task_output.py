@@ -3,7 +3,8 @@
 Rule 1: an output is the only effect of a task. Spark drops the output of a task that failed, and of
 one of two that ran for the same rows, so such a task has written nothing.
 Rule 2: a small output carries its batches to the driver, through Spark. A larger one would fill the
-driver's memory and exceed spark.driver.maxResultSize: its batches wait in the staging topic.
+driver's memory and exceed spark.driver.maxResultSize: its batches wait in the staging topic, or in
+a file on the driver's machine.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from headrace.model.ids import TopicPartition
+from headrace.spark.sink.staging_folder import StagedFile
 
 # Spark sends results below 1 MiB straight to the driver.
 _CARRIED_MAX_BYTES: Final = 512 * 1024
@@ -43,18 +45,24 @@ class TaskOutput(WriterCommitMessage):
     Attributes:
         query_id: of the stream that the task belongs to; it lives as long as its checkpoint does.
         record_count: the rows of all batches.
+        in_file: the batches that wait in a file; they come before those in the staging topic.
     """
 
     query_id: str | None = None
     record_count: int = 0
     carried: list[CarriedBatch] = field(default_factory=list)
-    staged: list[StagedBatch] = field(default_factory=list)
+    in_topic: list[StagedBatch] = field(default_factory=list)
+    in_file: StagedFile | None = None
 
     @property
     def topics(self) -> set[str]:
         """The topics that the rows are for."""
-        carried = {each.target.topic for each in self.carried}
-        return carried | {each.target.topic for each in self.staged}
+        in_file = self.in_file.batches if self.in_file is not None else ()
+        return (
+            {each.target.topic for each in self.carried}
+            | {each.target.topic for each in self.in_topic}
+            | {target.topic for target, _ in in_file}
+        )
 
 
 def carried_max_bytes(partition: int) -> int:

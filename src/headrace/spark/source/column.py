@@ -3,16 +3,18 @@
 Spark accepts an Arrow batch only if its schema equals that of the DataFrame in every detail, so
 every column is built in exactly that type. Columns that are the same in every row of a partition
 (topic, partition) are built once and sliced.
+
+pyarrow.compute is imported where it is used: the processes in which Spark plans load this file too.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.model.ids import TopicPartition
+from headrace.spark.value.decoded import RowNumbers, ValueDecoder
 
 _DECODED: Final[Mapping[str, str]] = {
     "key": "key",
@@ -27,7 +29,16 @@ _DECODED: Final[Mapping[str, str]] = {
 _INT64 = np.iinfo(np.int64)
 _MOST_MS: Final = _INT64.max // 1000
 
-ValueDecoder = Callable[[pa.Array], pa.Array]
+
+class SourceRows(NamedTuple):
+    """Rows for Spark.
+
+    Attributes:
+        bad_rows: by column, keys or values, the rows in which it could not be decoded, rising.
+    """
+
+    batch: pa.RecordBatch
+    bad_rows: Mapping[str, RowNumbers]
 
 
 class SourceColumns:
@@ -36,6 +47,7 @@ class SourceColumns:
     Args:
         schema: Spark's schema of the read, in Arrow.
         decoders: by column, keys or values, unless it stays bytes.
+        corrupt_column: the name of the column with the bytes of values that cannot be decoded.
     """
 
     def __init__(
@@ -43,23 +55,44 @@ class SourceColumns:
         schema: pa.Schema,
         partition: TopicPartition,
         decoders: Mapping[str, ValueDecoder] | None = None,
+        corrupt_column: str | None = None,
     ) -> None:
         self._schema = schema
+        self._sources = dict(_DECODED)
+        if corrupt_column is not None:
+            self._sources[corrupt_column] = "value"
+        self._corrupt_column = corrupt_column
         self._partition = partition
         self._decoders = decoders or {}
         self._constants: dict[str, pa.Array] = {}
 
     def decoded_names(self) -> list[str]:
         """Return the columns to decode; at least one, to count rows."""
-        return [_DECODED[name] for name in self._schema.names if name in _DECODED] or ["offset"]
+        found = [self._sources[name] for name in self._schema.names if name in self._sources]
+        return list(dict.fromkeys(found)) or ["offset"]
 
-    def batch(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
-        """Return decoded rows in the schema of the read."""
+    def rows(self, decoded: pa.RecordBatch) -> SourceRows:
+        """Return decoded records in the schema of the read.
+
+        Raises:
+            BadValue: a key or value that cannot be decoded, if that is to fail the read.
+        """
+        read = {name: each.decode(decoded.column(name)) for name, each in self._decoders.items()}
+        bad_rows = {name: each.bad_rows for name, each in read.items()}
         rows = decoded.num_rows
-        arrays = [self._array(field, decoded, rows) for field in self._schema]
+        arrays = []
+        for field in self._schema:
+            if field.name in read:
+                arrays.append(read[field.name].values)
+            elif field.name == self._corrupt_column:
+                arrays.append(_only(decoded.column("value"), bad_rows["value"]))
+            else:
+                arrays.append(self._array(field, decoded, rows))
         if not arrays:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            whole = pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+        else:
+            whole = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return SourceRows(whole, bad_rows)
 
     def _array(self, field: pa.Field, decoded: pa.RecordBatch, rows: int) -> pa.Array:
         name = field.name
@@ -70,9 +103,7 @@ class SourceColumns:
             return _microseconds(column, field.type)
         if name == "headers":
             return _headers(column, field.type)
-        if name in self._decoders:
-            return self._decoders[name](column)
-        return column if column.type == field.type else pc.cast(column, field.type)
+        return column if column.type == field.type else column.cast(field.type)
 
     def _constant(self, field: pa.Field, rows: int) -> pa.Array:
         """Return the same value `rows` times, as a slice of the longest array built so far."""
@@ -101,24 +132,38 @@ def _repeated_int32(number: int, kind: pa.DataType, rows: int) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(numbers)], 0)
 
 
+def _only(values: pa.Array, rows: RowNumbers) -> pa.Array:
+    """Return the values of some rows, and null in the others."""
+    nulls = pa.nulls(len(values), values.type)
+    if not len(rows):
+        return nulls
+    from pyarrow import compute as pc
+
+    chosen = np.zeros(len(values), np.bool_)
+    chosen[rows] = True
+    return pc.if_else(pa.array(chosen), values, nulls)
+
+
 def _microseconds(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Convert to Spark's microseconds. A time that does not fit becomes the largest that does."""
     try:
-        return pc.cast(column, kind)
+        return column.cast(kind)
     except pa.ArrowInvalid:
-        numbers = np.clip(pc.cast(column, pa.int64()).to_numpy(), -_MOST_MS, _MOST_MS) * 1000
-        return pc.cast(pa.array(numbers), kind)
+        numbers = np.clip(column.cast(pa.int64()).to_numpy(), -_MOST_MS, _MOST_MS) * 1000
+        return pa.array(numbers).cast(kind)
 
 
 def _headers(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Rename the parts of headers as Spark does. A record without headers has null."""
     column = column if column.offset == 0 else pa.concat_arrays([column])
+    from pyarrow import compute as pc
+
     lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
     valid = pa.py_buffer(np.packbits(lengths > 0, bitorder="little").tobytes())
     items = column.values
     struct = kind.value_type
     children = [
-        pc.cast(items.field(index), struct.field(index).type) for index in range(struct.num_fields)
+        items.field(index).cast(struct.field(index).type) for index in range(struct.num_fields)
     ]
     renamed = pa.StructArray.from_arrays(children, fields=list(struct))
     return pa.Array.from_buffers(

@@ -5,14 +5,13 @@ as in the dead letters of flows. Crash: a task that Spark runs again writes its 
 that each is there at least once.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
+from headrace.spark.value.decoded import RowNumbers, ValueDecoder
 from headrace.spark.value.error import BadValue
 from headrace.wire.error_code import ErrorCode
 
@@ -25,8 +24,6 @@ NEEDED: Final = ("key", "value", "offset", "timestamp")
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _MAX_ERROR_CHARACTERS: Final = 2_000
 
-Decode = Callable[[pa.Array], pa.Array]
-
 
 class DeadLetters:
     """The letters of one task. It connects when the first one is there.
@@ -36,7 +33,7 @@ class DeadLetters:
     """
 
     def __init__(
-        self, topic: str, settings: ClientSettings, partition: TopicPartition, explain: Decode
+        self, topic: str, settings: ClientSettings, partition: TopicPartition, explain: ValueDecoder
     ) -> None:
         self._topic = topic
         self._settings = settings
@@ -44,23 +41,19 @@ class DeadLetters:
         self._explain = explain
         self._writer: Writer | None = None
 
-    def sort_out(self, records: pa.RecordBatch, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Write the records that were not decoded, and return the rows of the others.
+    def write(self, records: pa.RecordBatch, rows: RowNumbers) -> None:
+        """Write the records of some rows, whose values could not be decoded.
 
         Raises:
             ClientError: they cannot be written.
         """
-        if "value" not in rows.schema.names:
-            return rows
-        bad = pc.and_(records.column("value").is_valid(), rows.column("value").is_null())
-        if not pc.any(bad).as_py():
-            return rows
-        letters = records.filter(bad)
+        if not len(rows):
+            return
+        letters = records.take(pa.array(rows))
         names = [name for name in ("key", "value", "timestamp") if name in letters.schema.names]
         table = pa.table({name: letters.column(name) for name in names})
         headers = pa.array([self._headers(letters, row) for row in range(len(letters))], _HEADERS)
         self._open().write(table.append_column("headers", headers), self._topic)
-        return rows.filter(pc.invert(bad))
 
     def finish(self) -> None:
         """Return when all letters are written.
@@ -77,7 +70,7 @@ class DeadLetters:
 
     def _headers(self, letters: pa.RecordBatch, row: int) -> list[dict[str, Any]]:
         try:
-            self._explain(letters.column("value").slice(row, 1))
+            self._explain.decode(letters.column("value").slice(row, 1))
             why = "it is null"
         except BadValue as error:
             why = str(error)[:_MAX_ERROR_CHARACTERS]

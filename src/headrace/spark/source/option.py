@@ -15,6 +15,7 @@ from headrace.model.ids import topic_name_problem
 from headrace.spark.kafka_option import client_texts
 from headrace.spark.option_text import OptionText, wrong
 from headrace.spark.source.offset_limit import OffsetLimit, check_batch, read_limit
+from headrace.spark.source.schema import check_corrupt_column
 from headrace.spark.source.topic_choice import TopicChoice, read_choice
 from headrace.spark.value.format import KEY_FORMATS, VALUE_FORMATS, VALUE_MODES, ValueFormat
 from headrace.spark.value.registry.option import REGISTRY_OPTIONS, read_registry_format
@@ -55,8 +56,10 @@ SOURCE_OPTIONS: Final[Mapping[str, str]] = {
     "schema.",
     "valueSchema": "What json, csv or avro values hold: columns as in `page STRING, ms INT`, a "
     "Spark schema in JSON, or for avro an Avro schema.",
-    "valueMode": "What becomes of values that cannot be decoded: `PERMISSIVE` (default) makes them "
-    "null, `FAILFAST` fails.",
+    "valueMode": "What becomes of keys and values that cannot be decoded: `PERMISSIVE` (default) "
+    "makes them null, `DROPMALFORMED` leaves out their rows, `FAILFAST` fails.",
+    "columnNameOfCorruptRecord": "With `PERMISSIVE`, the name of one more column, BINARY, that has "
+    "the bytes of values that cannot be decoded.",
     "valueSubject": "Whose schema values are resolved to (default `TOPIC-value`).",
     "valueVersion": "Which version of it (default the latest when `load()` is called).",
     "valueMessage": "Which message of a Protobuf schema (default the first).",
@@ -103,6 +106,8 @@ class SourceOptions:
         client: what `ClientSettings.of` takes.
         group: where a stream commits its progress, or None.
         dead_letter_topic: where records go whose value cannot be decoded.
+        drop_malformed: whether rows are left out whose key or value cannot be decoded.
+        corrupt_column: the name of a column for values that cannot be decoded.
         audit: the tier and the topic to which tasks report how many records they read.
     """
 
@@ -125,6 +130,8 @@ class SourceOptions:
     value_format: ValueFormat
     key_format: ValueFormat = RAW
     dead_letter_topic: str | None = None
+    drop_malformed: bool = False
+    corrupt_column: str | None = None
     audit: AuditTarget | None = None
 
     @classmethod
@@ -164,6 +171,8 @@ class SourceOptions:
             value_format=_value_format(texts, choice),
             key_format=_key_format(texts, choice),
             dead_letter_topic=_dead_letter_topic(texts),
+            drop_malformed=_value_mode(texts) == "DROPMALFORMED",
+            corrupt_column=_corrupt_column(texts),
             audit=_audit(texts),
         )
         if found.max_offsets is not None and (found.min_offsets or 0) > found.max_offsets:
@@ -248,17 +257,19 @@ def _value_format(texts: OptionText, choice: TopicChoice) -> ValueFormat:
     return ValueFormat.of(
         name,
         texts.get("valueSchema"),
-        texts.choice("valueMode", "PERMISSIVE", VALUE_MODES),
+        _value_mode(texts),
         read_registry_format(texts, "value", name, _one_topic(choice)),
     )
 
 
 def _key_format(texts: OptionText, choice: TopicChoice) -> ValueFormat:
     name = texts.choice("keyFormat", "raw", KEY_FORMATS)
-    mode = texts.choice("valueMode", "PERMISSIVE", VALUE_MODES)
-    return ValueFormat.of(
-        name, None, mode, read_registry_format(texts, "key", name, _one_topic(choice))
-    )
+    registry = read_registry_format(texts, "key", name, _one_topic(choice))
+    return ValueFormat.of(name, None, _value_mode(texts), registry)
+
+
+def _value_mode(texts: OptionText) -> str:
+    return texts.choice("valueMode", "PERMISSIVE", VALUE_MODES)
 
 
 def _one_topic(choice: TopicChoice) -> str | None:
@@ -273,7 +284,31 @@ def _dead_letter_topic(texts: OptionText) -> str | None:
         raise wrong("deadLetterTopic", topic, problem)
     if topic is not None and texts.choice("valueFormat", "raw", VALUE_FORMATS) == "raw":
         raise ConfigError("option deadLetterTopic needs a valueFormat that decodes values")
+    if topic is not None and _value_mode(texts) == "FAILFAST":
+        raise ConfigError(
+            "with valueMode FAILFAST no record reaches deadLetterTopic: leave out one of the two "
+            "options"
+        )
     return topic
+
+
+def _corrupt_column(texts: OptionText) -> str | None:
+    name = texts.get("columnNameOfCorruptRecord")
+    if name is None:
+        return None
+    check_corrupt_column(name)
+    if texts.choice("valueFormat", "raw", VALUE_FORMATS) == "raw":
+        raise ConfigError(
+            "option columnNameOfCorruptRecord needs a valueFormat that decodes values"
+        )
+    mode = _value_mode(texts)
+    if mode != "PERMISSIVE" or "deadLetterTopic" in texts:
+        other = "option deadLetterTopic" if mode == "PERMISSIVE" else f"valueMode {mode}"
+        raise ConfigError(
+            f"with {other} no row has a corrupt value: leave out the option "
+            "columnNameOfCorruptRecord"
+        )
+    return name
 
 
 def _audit(texts: OptionText) -> AuditTarget | None:

@@ -1,6 +1,6 @@
 """The schema of the source: the connector's columns and types."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -34,7 +34,9 @@ _FIXED: Final[Mapping[str, str]] = {
 }
 
 
-def source_ddl(*, headers: bool, value: str, key: str = "BINARY") -> str:
+def source_ddl(
+    *, headers: bool, value: str, key: str = "BINARY", corrupt_column: str | None = None
+) -> str:
     """Return the schema of the source as Spark's DDL, with the types of two columns.
 
     The time is TIMESTAMP_LTZ: the meaning of TIMESTAMP depends on spark.sql.timestampType.
@@ -42,10 +44,14 @@ def source_ddl(*, headers: bool, value: str, key: str = "BINARY") -> str:
     types = {**_FIXED, "key": key, "value": value}
     if not headers:
         del types["headers"]
+    if corrupt_column is not None:
+        types[corrupt_column.replace("`", "``")] = "BINARY"
     return ", ".join(f"`{name}` {kind}" for name, kind in types.items())
 
 
-def source_type(*, headers: bool, key: ValueFormat, value: ValueFormat) -> StructType:
+def source_type(
+    *, headers: bool, key: ValueFormat, value: ValueFormat, corrupt_column: str | None = None
+) -> StructType:
     """Return the schema of a source whose keys or values have theirs in a registry.
 
     The column's metadata has the id of the schema, so that every task of the read has the same.
@@ -64,7 +70,11 @@ def source_type(*, headers: bool, key: ValueFormat, value: ValueFormat) -> Struc
         StructField("timestamp", TimestampType()),
         StructField("timestampType", IntegerType()),
     ]
-    return StructType([*fields, StructField("headers", ArrayType(header))] if headers else fields)
+    if headers:
+        fields.append(StructField("headers", ArrayType(header)))
+    if corrupt_column is not None:
+        fields.append(StructField(corrupt_column, BinaryType()))
+    return StructType(fields)
 
 
 def _registry_field(name: str, value_format: ValueFormat) -> StructField:
@@ -94,14 +104,39 @@ def pinned_format(value_format: ValueFormat, schema: StructType, name: str) -> V
     return replace(value_format, registry=options.pinned(int(schema_id)))
 
 
-def check_columns(names: Sequence[str], *, headers: bool) -> None:
+def check_corrupt_column(name: str) -> None:
+    """Check the name of the column for values that cannot be decoded.
+
+    Raises:
+        ConfigError: the source has a column of this name.
+    """
+    if not name or name.lower() in (each.lower() for each in _FIXED):
+        raise ConfigError(
+            f"option columnNameOfCorruptRecord cannot be {name!r}: write a name that no column of "
+            "the source has, as in _corrupt_record"
+        )
+
+
+def check_columns(schema: StructType, *, headers: bool, corrupt_column: str | None = None) -> None:
     """Check a schema that a user gives. It may leave out columns, which then cost nothing.
 
     Raises:
         ConfigError: it has a column that the source does not have.
     """
+    names = schema.names
     for name in names:
-        if name not in _FIXED:
+        if name == corrupt_column:
+            if not isinstance(schema[name].dataType, BinaryType):
+                raise ConfigError(
+                    f"declare the column {name} as BINARY in the schema: a value that cannot be "
+                    "decoded may not be text"
+                )
+            if "value" not in names:
+                raise ConfigError(
+                    f"the column {name} needs the column value in the schema: which values are "
+                    "corrupt depends on its type"
+                )
+        elif name not in _FIXED:
             raise ConfigError(
                 f"the source headrace has no column {name}: "
                 f"a schema may leave out some of {', '.join(_FIXED)}, but not add to them"

@@ -4,6 +4,7 @@ Runs on executors, in a Python worker that Spark may reuse for the next task. Cr
 task that dies again, from the range's first offset. A task keeps no state.
 """
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -19,13 +20,14 @@ from headrace.client.error import BrokerError, ClientError, PositionOutOfRange
 from headrace.client.read.read_range import ReadRange
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
-from headrace.spark.source.column import SourceColumns, ValueDecoder
+from headrace.spark.source.column import SourceColumns, SourceRows
 from headrace.spark.source.data_loss import report_loss
 from headrace.spark.source.dead_letter import NEEDED, DeadLetters
 from headrace.spark.source.filter import TimeTest, keep_rows
 from headrace.spark.source.offset_range import OffsetRange
 from headrace.spark.source.option import SourceOptions
 from headrace.spark.source.schema import check_columns
+from headrace.spark.value.decoded import ValueDecoder
 from headrace.spark.value.decoder import value_decoder
 from headrace.spark.value.format import ValueFormat
 from headrace.spark.worker_memory import freeze_modules
@@ -33,6 +35,8 @@ from headrace.wire.error_code import ErrorCode
 
 if TYPE_CHECKING:
     from headrace.audit.range_tally import RangeTally
+
+_LOG = logging.getLogger("headrace.spark")
 
 # Spark passes the id of the query to tasks; it is part of the checkpoint.
 _QUERY_ID: Final = "sql.streaming.queryId"
@@ -87,14 +91,20 @@ class SourceTask:
         columns = self._columns(range_.partition)
         tally = self._tally(range_, begins=begins)
         letters = self._dead_letters(range_.partition)
+        dropped = 0
         try:
             for decoded in self._decoded(range_, columns.decoded_names()):
                 kept = keep_rows(decoded, self.times, "timestamp")
                 if kept.num_rows:
                     if tally is not None:
                         tally.count(np.from_dlpack(kept.column("timestamp").cast(pa.int64())))
-                    rows = columns.batch(kept)
-                    yield rows if letters is None else letters.sort_out(kept, rows)
+                    found = columns.rows(kept)
+                    if letters is not None:
+                        letters.write(kept, found.bad_rows["value"])
+                    rows = self._without_malformed(found)
+                    dropped += kept.num_rows - rows.num_rows
+                    if rows.num_rows:
+                        yield rows
             if letters is not None:
                 letters.finish()
         except BaseException:
@@ -103,7 +113,27 @@ class SourceTask:
             raise
         if tally is not None:
             tally.write(ClientSettings.of(self.options.client))
+        if dropped and self.options.drop_malformed:
+            _LOG.warning(
+                "malformed_records_dropped partition=%s start=%d end=%d records=%d",
+                *(range_.partition, range_.start, range_.end, dropped),
+            )
         freeze_modules()
+
+    def _without_malformed(self, found: SourceRows) -> pa.RecordBatch:
+        """Leave out rows that could not be decoded, where the options say so."""
+        if self.options.drop_malformed:
+            bad = list(found.bad_rows.values())
+        elif self.options.dead_letter_topic is not None and "value" in found.bad_rows:
+            bad = [found.bad_rows["value"]]
+        else:
+            return found.batch
+        if not any(len(each) for each in bad):
+            return found.batch
+        kept = np.ones(found.batch.num_rows, np.bool_)
+        for each in bad:
+            kept[each] = False
+        return found.batch.filter(pa.array(kept))
 
     def _dead_letters(self, partition: TopicPartition) -> DeadLetters | None:
         topic = self.options.dead_letter_topic
@@ -129,16 +159,19 @@ class SourceTask:
         return RangeTally(audit, reader, range_.partition, range_.start, begins=begins)
 
     def _columns(self, partition: TopicPartition) -> SourceColumns:
-        check_columns(self.schema.names, headers=self.options.include_headers)
+        options = self.options
+        check_columns(
+            self.schema, headers=options.include_headers, corrupt_column=options.corrupt_column
+        )
         schema = to_arrow_schema(self.schema, timezone="UTC")
-        formats = {"key": self.options.key_format, "value": self.options.value_format}
+        formats = {"key": options.key_format, "value": options.value_format}
         decoders = {
             name: decoder
             for name, each in formats.items()
             if name in schema.names
             and (decoder := _decoder(each, schema.field(name).type)) is not None
         }
-        return SourceColumns(schema, partition, decoders)
+        return SourceColumns(schema, partition, decoders, options.corrupt_column)
 
     def _decoded(self, range_: OffsetRange, names: list[str]) -> Iterator[pa.RecordBatch]:
         """Yield the existing records of the range. Report and skip offsets that are gone."""

@@ -15,7 +15,7 @@ from headrace.spark.value.registry.option import RegistryFormat
 
 VALUE_FORMATS: Final = ("raw", "string", "json", "csv", "avro", "protobuf")
 KEY_FORMATS: Final = ("raw", "string", "avro", "protobuf", "json")
-VALUE_MODES: Final = ("PERMISSIVE", "FAILFAST")
+VALUE_MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 
 
 @dataclass(frozen=True, slots=True)

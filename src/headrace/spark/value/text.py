@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,18 +17,52 @@ def trimmed_text(values: pa.Array) -> pa.Array:
     Raises:
         Undecodable: a value is not UTF-8, which Arrow's readers would not check.
     """
+    return trimmed(text_of(values))
+
+
+def text_of(values: pa.Array) -> pa.Array:
+    """Return values as strings.
+
+    Raises:
+        Undecodable: a value is not UTF-8, which Arrow's readers would not check.
+    """
     try:
-        return pc.ascii_trim(values.cast(pa.string()), BLANKS)
+        return values.cast(pa.string())
     except pa.ArrowInvalid as error:
         raise Undecodable("it is not UTF-8") from error
+
+
+def trimmed(texts: pa.Array) -> pa.Array:
+    """Return texts without surrounding blanks."""
+    return pc.ascii_trim(texts, BLANKS)
 
 
 def lines_of(texts: pa.Array) -> pa.Buffer:
     """Return one text with a line per value. The last line ends with a line break too: without it,
     Arrow's CSV reader takes an empty last field for a quoted one."""
-    ended = pa.concat_arrays([texts, pa.array([""])])
-    whole = pa.LargeListArray.from_arrays(pa.array([0, len(ended)], pa.int64()), ended)
-    return pc.binary_join(whole, "\n")[0].as_buffer()
+    return joined(pa.concat_arrays([texts, pa.array([""])]))
+
+
+def joined(texts: pa.Array) -> pa.Buffer:
+    """Return one text with a line break between values."""
+    ends = pa.py_buffer(np.array([0, len(texts)], np.int64))
+    whole = pa.Array.from_buffers(pa.large_list(texts.type), 1, [None, ends], 0, children=[texts])
+    return pc.binary_join(whole, _LINE_BREAK)[0].as_buffer()
+
+
+def line_breaks(text: pa.Buffer) -> int:
+    """Return how many line breaks a text has."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")))
+
+
+def _text_scalar(text: str) -> pa.Scalar:
+    """Return a scalar without `pa.scalar`, whose first call imports pandas."""
+    data = text.encode()
+    ends = pa.py_buffer(np.array([0, len(data)], np.int32))
+    return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(data)])[0]
+
+
+_LINE_BREAK: Final = _text_scalar("\n")
 
 
 def require_all(condition: Any, problem: str) -> None:

@@ -116,13 +116,30 @@ def test_what_the_connector_refuses_is_refused(name: str, hint: str) -> None:
         ("startingOffsetsByTimestampStrategy", "maybe", "error, latest"),
         ("startingTimestamp", "yesterday", "a whole number"),
         ("valueFormat", "xml", "raw, string, json, csv, avro"),
-        ("valueMode", "DROPMALFORMED", "PERMISSIVE, FAILFAST"),
+        ("valueMode", "IGNORE", "PERMISSIVE, DROPMALFORMED, FAILFAST"),
+        ("columnNameOfCorruptRecord", "Value", "no column of the source has"),
         ("subscribe", " , ", "names of topics"),
     ],
 )
 def test_a_wrong_value_is_reported_with_what_to_write(name: str, text: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=f"option {name} cannot be .*{hint}"):
         options(**{name: text})
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({}, "needs a valueFormat"),
+        ({"valueFormat": "string", "valueMode": "failfast"}, "with valueMode FAILFAST no row"),
+        ({"valueFormat": "string", "valueMode": "DROPMALFORMED"}, "with valueMode DROPMALFORMED"),
+        ({"valueFormat": "string", "deadLetterTopic": "dead"}, "with option deadLetterTopic"),
+    ],
+)
+def test_a_corrupt_column_that_would_stay_empty_is_refused(
+    given: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        options(columnNameOfCorruptRecord="_corrupt_record", **given)
 
 
 def test_a_wrong_pattern_is_reported() -> None:

@@ -204,6 +204,48 @@ def test_avro_has_maps_times_and_decimals() -> None:
     assert found.is_valid().to_pylist() == [True, False, True]
 
 
+def test_avro_fields_that_the_column_leaves_out_are_skipped() -> None:
+    kind = pa.struct([("ms", pa.int64())])
+
+    assert decoded("avro", [avro("a", 5), None, b"\x02", avro("b", None)], kind) == [
+        {"ms": 5},
+        None,
+        None,
+        {"ms": None},
+    ]
+
+
+def test_an_avro_column_has_only_fields_of_its_schema() -> None:
+    with pytest.raises(ConfigError, match="field id, but the Avro record Click has only page, ms"):
+        decoded("avro", [], pa.struct([("id", pa.int64())]))
+
+
+def test_a_null_that_the_schema_allows_is_no_bad_value() -> None:
+    value_format = ValueFormat.of("avro", f'["null",{AVRO}]', "PERMISSIVE")
+    decoder = value_decoder(value_format, PAGE)
+    assert decoder is not None
+
+    found = decoder.decode(pa.array([b"\x00", None, b"\x02" + avro("a", 5), b"\x04"], pa.binary()))
+
+    assert found.values.to_pylist() == [None, None, {"page": "a", "ms": 5}, None]
+    assert found.bad_rows.tolist() == [3]
+
+
+@pytest.mark.parametrize("name", ["json", "csv", "avro", "string"])
+def test_bad_rows_are_counted_between_nulls(name: str) -> None:
+    good = {"json": b"{}", "csv": b"a,1", "avro": avro("a", 5), "string": b"a"}[name]
+    bad = b"\xff\xff"
+    schema = {"string": None, "avro": AVRO}.get(name, "page STRING, ms BIGINT")
+    kind = pa.string() if name == "string" else PAGE
+    decoder = value_decoder(ValueFormat.of(name, schema, "DROPMALFORMED"), kind)
+    assert decoder is not None
+
+    found = decoder.decode(pa.array([None, bad, good, None, good, bad, bad, None], pa.binary()))
+
+    assert found.bad_rows.tolist() == [1, 5, 6]
+    assert found.values.is_valid().to_pylist() == [False, False, True, False, True] + [False] * 3
+
+
 @pytest.mark.parametrize("bad", [b"", b"\x02", b"\xff" * 20, avro("a", 5) + b"x"])
 def test_bad_avro_is_null(bad: bytes) -> None:
     assert decoded("avro", [avro("a", 5), bad]) == [{"page": "a", "ms": 5}, None]

@@ -14,40 +14,55 @@ from headrace.serde.codec.avro_bound import AvroBound
 from headrace.serde.codec.avro_size import has_items_without_bytes
 from headrace.serde.error import Undecodable, Unencodable
 from headrace.serde.registered_schema import RegisteredSchema
+from headrace.spark.value.avro import as_type
+from headrace.spark.value.avro_projection import projected
+from headrace.spark.value.decoded import PartlyDecoded
 from headrace.spark.value.registry.avro_schema import fast_schema
+from headrace.spark.value.registry.head import without_heads
 from headrace.spark.value.registry.plain_row import plain_rows
 
 
 class AvroReader:
     """Reads values of one writer's schema and resolves them to the reader's.
 
-    Whole columns are read by a compiled program. A schema that has none, because one of its types
-    holds itself, or a type that becomes another one in Spark, is read row by row.
+    Whole columns are read by a compiled program, which skips the fields that the column's type
+    leaves out. A schema that has none, because one of its types holds itself, or a type that
+    becomes another one in Spark, is read row by row.
+
+    Args:
+        kind: the type of the columns.
+        head_bytes: how many bytes stand before each value and are not read.
+
+    Raises:
+        ConfigError: the columns have a field that the reader's schema does not have.
     """
 
-    def __init__(self, writer: RegisteredSchema, reader: RegisteredSchema) -> None:
+    def __init__(
+        self,
+        writer: RegisteredSchema,
+        reader: RegisteredSchema,
+        kind: pa.DataType,
+        head_bytes: int = 0,
+    ) -> None:
         assert isinstance(writer.parsed, AvroSchema)
         assert isinstance(reader.parsed, AvroSchema)
         self._writer, self._reader = writer, reader
+        self._head_bytes = head_bytes
         self._columns: AvroColumnReader | None = None
         self._rows: AvroRowReader | None = None
+        needed = projected(reader.parsed.root, kind)
         with suppress(InvalidArgument):
-            self._columns = AvroColumnReader(writer.parsed, reader.parsed)
+            self._columns = AvroColumnReader.between(writer.parsed.root, needed)
 
-    def __call__(self, payloads: pa.Array, kind: pa.DataType) -> pa.Array:
+    def __call__(self, payloads: pa.Array, kind: pa.DataType) -> pa.Array | PartlyDecoded:
         if self._columns is not None:
-            column = self._columns.read(payloads)
-            if len(column.bad_rows):
-                raise Undecodable(column.problem(int(column.bad_rows[0])))
             try:
-                return column.values.cast(kind)
-            except pa.ArrowInvalid as error:  # milliseconds that Spark's microseconds cannot hold
-                raise Undecodable(str(error)) from error
+                return as_type(self._columns.read(payloads, self._head_bytes), kind)
             except pa.ArrowNotImplementedError:
                 self._columns = None
         if self._rows is None:
             self._rows = AvroRowReader(self._writer, self._reader)
-        return self._rows(payloads, kind)
+        return self._rows(without_heads(payloads, self._head_bytes), kind)
 
 
 class AvroRowReader:

@@ -7,12 +7,13 @@ from pyspark.sql.types import DataType
 
 from headrace.schema.schema import SchemaType
 from headrace.serde.registered_schema import RegisteredSchema
+from headrace.spark.value.decoded import PartlyDecoded
 
 
 class PayloadReader(Protocol):
-    """Reads payloads without framing and without nulls into a column of the same length."""
+    """Reads payloads, none of which is null, into a column of the same length."""
 
-    def __call__(self, payloads: pa.Array, kind: pa.DataType) -> pa.Array:
+    def __call__(self, payloads: pa.Array, kind: pa.DataType) -> pa.Array | PartlyDecoded:
         """Return the column.
 
         Raises:
@@ -32,14 +33,27 @@ class PayloadWriter(Protocol):
 
 
 def payload_reader(
-    writer: RegisteredSchema, reader: RegisteredSchema, message: str | None = None
+    writer: RegisteredSchema,
+    reader: RegisteredSchema,
+    kind: pa.DataType,
+    message: str | None = None,
+    *,
+    head_bytes: int = 0,
 ) -> PayloadReader:
-    """Return what reads the values of one writer's schema, resolved to the reader's."""
+    """Return what reads the values of one writer's schema, resolved to the reader's, into columns
+    of a type, which may leave out fields of it.
+
+    Args:
+        head_bytes: how many bytes stand before each value; only Avro's reader passes them over.
+
+    Raises:
+        ConfigError: the columns have a field that the reader's Avro schema does not have.
+    """
     match reader.type:
         case SchemaType.AVRO:
             from headrace.spark.value.registry.avro_column import AvroReader
 
-            return AvroReader(writer, reader)
+            return AvroReader(writer, reader, kind, head_bytes)
         case SchemaType.PROTOBUF:
             from headrace.spark.value.registry.protobuf_column import ProtobufReader
 

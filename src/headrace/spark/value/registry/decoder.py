@@ -19,10 +19,16 @@ from headrace.schema.schema import SchemaType
 from headrace.serde.error import RegistryError, Undecodable
 from headrace.serde.registered_schema import RegisteredSchema
 from headrace.serde.wire_format import GUID_HEAD_BYTES, ID_HEAD_BYTES, read_indexes
+from headrace.spark.value.decoded import DecodedColumn, RowNumbers
 from headrace.spark.value.decoder import ColumnDecoding
 from headrace.spark.value.registry.client import reader_schema, registry_access
-from headrace.spark.value.registry.column import payload_reader
-from headrace.spark.value.registry.head import NO_SCHEMA, SchemaHeads, payloads, schema_heads
+from headrace.spark.value.registry.column import PayloadReader, payload_reader
+from headrace.spark.value.registry.head import (
+    NO_SCHEMA,
+    SchemaHeads,
+    schema_heads,
+    without_heads,
+)
 from headrace.spark.value.registry.option import RegistryFormat
 
 _NOT_FOUND: Final = 404
@@ -38,10 +44,14 @@ class RegistryDecoding:
         self._access = registry_access(options.registry)
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """Return the decoded column.
+        return self.decode(values).values
+
+    def decode(self, values: pa.Array) -> DecodedColumn:
+        """Return the decoded column, in which nulls stay null.
 
         Raises:
             BadValue: a value that cannot be decoded, if that is to fail.
+            ConfigError: the column has a field that the reader's Avro schema does not have.
             RegistryError: the registry refuses a request.
             RegistryUnreachable: no registry answers.
         """
@@ -49,20 +59,26 @@ class RegistryDecoding:
             values = values.cast(pa.binary())
         pieces = []
         places = np.full(len(values), -1, np.int64)
+        bad = np.zeros(len(values), np.bool_)
         filled = 0
         for rows, piece in self._pieces(values):
-            pieces.append(piece)
+            if piece is None:
+                bad[rows] = True
+                continue
+            pieces.append(piece.values)
+            bad[rows[piece.bad_rows]] = True
             places[rows] = np.arange(filled, filled + len(rows))
             filled += len(rows)
+        bad_rows = np.flatnonzero(bad & _validity(values))
         if not pieces:
-            return pa.nulls(len(values), self._kind)
+            return DecodedColumn(pa.nulls(len(values), self._kind), bad_rows)
         whole = pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
-        if len(pieces) == 1 and filled == len(values):
-            return whole
-        return whole.take(pa.array(places, mask=places < 0))
+        if len(pieces) > 1 or filled < len(values):
+            whole = whole.take(pa.array(places, mask=places < 0))
+        return DecodedColumn(whole, bad_rows)
 
-    def _pieces(self, values: pa.Array) -> Iterator[tuple[npt.NDArray[np.int64], pa.Array]]:
-        """Yield groups of rows, decoded. Rows in no group are null."""
+    def _pieces(self, values: pa.Array) -> Iterator[tuple[RowNumbers, DecodedColumn | None]]:
+        """Yield groups of rows, decoded; None for a group that cannot be."""
         heads = schema_heads(values)
         for key in np.unique(heads.keys).tolist():
             rows = np.flatnonzero(heads.keys == key)
@@ -71,16 +87,20 @@ class RegistryDecoding:
                 writer = self._writer(key, heads)
             except Undecodable as error:
                 self._bad(part, error)
+                yield rows, None
                 continue
             head_bytes = ID_HEAD_BYTES if key >= 0 else GUID_HEAD_BYTES
-            if writer.type is SchemaType.PROTOBUF:
-                yield from self._messages(rows, part, writer, head_bytes)
-            else:
-                yield rows, self._decoding(writer)(payloads(part, head_bytes))
+            match writer.type:
+                case SchemaType.AVRO:
+                    yield rows, self._decoding(writer, head_bytes).decode(part)
+                case SchemaType.PROTOBUF:
+                    yield from self._messages(rows, part, writer, head_bytes)
+                case SchemaType.JSON:
+                    yield rows, self._decoding(writer).decode(without_heads(part, head_bytes))
 
     def _messages(
-        self, rows: npt.NDArray[np.int64], part: pa.Array, writer: RegisteredSchema, head_bytes: int
-    ) -> Iterator[tuple[npt.NDArray[np.int64], pa.Array]]:
+        self, rows: RowNumbers, part: pa.Array, writer: RegisteredSchema, head_bytes: int
+    ) -> Iterator[tuple[RowNumbers, DecodedColumn | None]]:
         """Yield groups of Protobuf messages, decoded, by the message indexes that they name."""
         groups: dict[tuple[tuple[int, ...], int], list[int]] = {}
         for at, value in enumerate(part.to_pylist()):
@@ -88,14 +108,16 @@ class RegistryDecoding:
                 groups.setdefault(read_indexes(value, head_bytes), []).append(at)
             except Undecodable as error:
                 self._bad(part.slice(at, 1), error)
+                yield rows[at : at + 1], None
         for (indexes, end), places in groups.items():
             chosen = part if len(places) == len(part) else part.take(pa.array(places))
             try:
                 self._check_message(writer, indexes)
             except Undecodable as error:
                 self._bad(chosen, error)
+                yield rows[places], None
                 continue
-            yield rows[places], self._decoding(writer)(payloads(chosen, end))
+            yield rows[places], self._decoding(writer).decode(without_heads(chosen, end))
 
     def _check_message(self, writer: RegisteredSchema, indexes: tuple[int, ...]) -> None:
         assert isinstance(writer.parsed, ProtobufSchema)
@@ -104,14 +126,17 @@ class RegistryDecoding:
         if name != wanted:
             raise Undecodable(f"the value is a message {name}, not {wanted}")
 
-    def _decoding(self, writer: RegisteredSchema) -> ColumnDecoding:
+    def _decoding(self, writer: RegisteredSchema, head_bytes: int = 0) -> ColumnDecoding:
         reader = reader_schema(self._options)
-        message = self._options.message
+        kind, message = self._kind, self._options.message
 
-        key = ("read", writer.id, writer.guid, reader.id, message)
+        def make() -> PayloadReader:
+            return payload_reader(writer, reader, kind, message, head_bytes=head_bytes)
+
+        key = ("read", writer.id, writer.guid, reader.id, message, kind, head_bytes)
         return ColumnDecoding(
-            self._access.kept(key, lambda: payload_reader(writer, reader, message)),
-            self._kind,
+            self._access.kept(key, make),
+            kind,
             self._options.format,
             fail_fast=self._fail_fast,
         )
@@ -144,3 +169,8 @@ class RegistryDecoding:
     def _bad(self, values: pa.Array, error: Undecodable) -> None:
         if values.null_count < len(values) and self._fail_fast:
             ColumnDecoding.refuse(values.drop_null(), self._options.format, self._kind, error)
+
+
+def _validity(values: pa.Array) -> npt.NDArray[np.bool_]:
+    valid: npt.NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
+    return valid

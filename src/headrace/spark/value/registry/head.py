@@ -64,7 +64,7 @@ def schema_heads(values: pa.Array) -> SchemaHeads:
     return SchemaHeads(keys, tuple(guids))
 
 
-def payloads(values: pa.Array, head_bytes: int) -> pa.Array:
+def without_heads(values: pa.Array, head_bytes: int) -> pa.Array:
     """Return the values of a binary column without their heads.
 
     Arrow's `binary_slice` fails for columns whose values are shorter than their heads.
@@ -72,9 +72,11 @@ def payloads(values: pa.Array, head_bytes: int) -> pa.Array:
     Args:
         values: none is null or shorter than a head.
 
-    >>> payloads(pa.array([b"\\0abcdX", b"\\0abcd", b"\\0abcdYZ"]), 5).to_pylist()
+    >>> without_heads(pa.array([b"\\0abcdX", b"\\0abcd", b"\\0abcdYZ"]), 5).to_pylist()
     [b'X', b'', b'YZ']
     """
+    if head_bytes == 0:
+        return values
     rows = len(values)
     _, offsets, data = values.buffers()
     ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + rows + 1]

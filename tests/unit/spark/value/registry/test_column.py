@@ -14,9 +14,10 @@ from headrace.schema.parse import parse
 from headrace.schema.schema import SchemaText, SchemaType
 from headrace.serde.error import Undecodable, Unencodable
 from headrace.serde.registered_schema import RegisteredSchema
+from headrace.spark.value.decoded import PartlyDecoded
 from headrace.spark.value.registry.avro_schema import avro_text
 from headrace.spark.value.registry.column import payload_reader, payload_writer, spark_type
-from headrace.spark.value.registry.head import payloads, schema_heads
+from headrace.spark.value.registry.head import schema_heads, without_heads
 
 AT = datetime(2026, 11, 16, 20, 0, 0, 5, tzinfo=UTC)
 AVRO = {
@@ -115,6 +116,16 @@ def column(registered: RegisteredSchema, rows: list[Any]) -> pa.Array:
     return pa.array(rows, kind)
 
 
+def read(
+    writer: RegisteredSchema, reader: RegisteredSchema, payloads: pa.Array, kind: pa.DataType
+) -> pa.Array:
+    """Return the column, and raise for one that is not decoded whole."""
+    found = payload_reader(writer, reader, kind)(payloads, kind)
+    if isinstance(found, PartlyDecoded):
+        raise Undecodable(found.problem(int(found.bad_rows[0])))
+    return found
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "row"),
     [
@@ -133,7 +144,7 @@ def test_rows_come_back_as_they_were_written(kind: SchemaType, text: Any, row: A
     rows = column(registered, [row, None, row])
 
     written = payload_writer(registered)(rows)
-    found = payload_reader(registered, registered)(written.drop_null(), rows.type)
+    found = read(registered, registered, written.drop_null(), rows.type)
 
     assert written.null_count == 1
     assert found.to_pylist() == [row, row]
@@ -148,7 +159,7 @@ def test_avro_is_resolved_to_the_readers_schema() -> None:
     )
     written = payload_writer(old)(column(old, [{"a": 1}]))
 
-    found = payload_reader(old, new)(written, to_arrow_type(spark_type(new)))
+    found = read(old, new, written, to_arrow_type(spark_type(new)))
 
     assert found.to_pylist() == [{"a": 1, "b": "?"}]
 
@@ -166,7 +177,7 @@ def test_a_writers_schema_cannot_end_the_reader(field: dict[str, Any], data: byt
     reader = schema(SchemaType.AVRO, record({"name": "a", "type": "null"}), 2)
 
     with pytest.raises(Undecodable, match=r"nests deeper|more items than"):
-        payload_reader(writer, reader)(pa.array([data]), to_arrow_type(spark_type(reader)))
+        read(writer, reader, pa.array([data]), to_arrow_type(spark_type(reader)))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +195,7 @@ def test_bytes_that_are_no_value(kind: SchemaType, text: Any, data: bytes) -> No
     arrow = to_arrow_type(spark_type(registered), timezone="UTC")
 
     with pytest.raises(Undecodable):
-        payload_reader(registered, registered)(pa.array([data]), arrow)
+        read(registered, registered, pa.array([data]), arrow)
 
 
 @pytest.mark.parametrize(
@@ -249,10 +260,70 @@ def test_an_avro_schema_follows_from_a_columns_type() -> None:
     written = payload_writer(registered)(pa.array([row], kind))
 
     assert registered.parsed.name == "my_orders"
-    found = payload_reader(registered, registered)(written, kind)
+    found = read(registered, registered, written, kind)
     assert found.to_pylist() == [row]
     with pytest.raises(ConfigError, match="rename the column to a_b"):
         avro_text(pa.struct([("a b", pa.int64())]), "s")
+
+
+def test_avro_skips_the_fields_that_a_column_leaves_out_and_heads() -> None:
+    whole = schema(
+        SchemaType.AVRO,
+        record(
+            {"name": "page", "type": "string"},
+            {
+                "name": "who",
+                "type": [
+                    "null",
+                    {
+                        "type": "record",
+                        "name": "W",
+                        "fields": [
+                            {"name": "name", "type": "string"},
+                            {"name": "age", "type": "int"},
+                        ],
+                    },
+                ],
+            },
+            {"name": "ms", "type": "long"},
+        ),
+    )
+    row = {"page": "/", "who": {"name": "ann", "age": 7}, "ms": 3}
+    written = payload_writer(whole)(column(whole, [row, row]))
+    framed = pa.array([b"head." + each for each in written.to_pylist()] + [b"head.\x02"])
+    kind = pa.struct([("ms", pa.int64()), ("who", pa.struct([("age", pa.int32())]))])
+
+    found = payload_reader(whole, whole, kind, head_bytes=5)(framed, kind)
+
+    assert isinstance(found, PartlyDecoded)
+    assert found.values.to_pylist() == [{"ms": 3, "who": {"age": 7}}] * 2 + [None]
+    assert found.bad_rows.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (pa.struct([("pgae", pa.string())]), "names the field pgae, but the Avro record R has"),
+        (
+            pa.struct([("who", pa.struct([("nmae", pa.string())]))]),
+            "names the field nmae, but the Avro record W has only name: correct the name",
+        ),
+    ],
+)
+def test_a_field_that_the_readers_avro_schema_lacks_is_refused(
+    kind: pa.DataType, sentence: str
+) -> None:
+    who = {"type": "record", "name": "W", "fields": [{"name": "name", "type": "string"}]}
+    newer = schema(
+        SchemaType.AVRO,
+        record({"name": "page", "type": "string"}, {"name": "who", "type": ["null", who]}),
+    )
+    # A field of the writer alone does not count: values are resolved to the reader's schema.
+    older = schema(SchemaType.AVRO, record({"name": "pgae", "type": "string"}), 2)
+
+    for writer in (newer, older):
+        with pytest.raises(ConfigError, match=sentence):
+            payload_reader(writer, newer, kind)
 
 
 def test_heads_are_found_in_slices_and_between_nulls() -> None:
@@ -271,7 +342,7 @@ def test_heads_are_found_in_slices_and_between_nulls() -> None:
 def test_heads_are_cut_off_values_that_are_shorter_than_them() -> None:
     values = pa.array([b"left", b"\0\0\0\0\1a", b"\0\0\0\0\1", b"\0\0\0\0\1bc", b"out"])
 
-    assert payloads(values.slice(1, 3), 5).to_pylist() == [b"a", b"", b"bc"]
+    assert without_heads(values.slice(1, 3), 5).to_pylist() == [b"a", b"", b"bc"]
 
 
 def record(*fields: dict[str, Any]) -> dict[str, Any]:

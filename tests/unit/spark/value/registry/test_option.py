@@ -55,6 +55,10 @@ def test_a_login_is_in_no_text(registry: dict[str, str]) -> None:
         ({"schema.registry.ur": "http://x"}, "did you mean schema.registry.url"),
         ({"deadLetterTopic": "dead"}, "deadLetterTopic needs a valueFormat"),
         ({"deadLetterTopic": "a b", "valueFormat": "string"}, "deadLetterTopic cannot be"),
+        (
+            {"deadLetterTopic": "dead", "valueFormat": "string", "valueMode": "FAILFAST"},
+            "with valueMode FAILFAST no record reaches deadLetterTopic",
+        ),
     ],
 )
 def test_wrong_options_of_a_source(options: dict[str, str], why: str) -> None:
