@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from headrace.testing.readiness import wait_until
-from testkit.peer.java import SHORT_RUNS
+from testkit.peer.spark_archive import spark_java_environment
 
 COMMAND = [sys.executable, "-m", "headrace.cli.main", "demo", "--headless", "--rate", "200"]
 QUICK = ["--window", "4", "--slide", "2"]
 
 
 def environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, **SHORT_RUNS, "TMPDIR": str(folder)}
+    return {**os.environ, **spark_java_environment(), "TMPDIR": str(folder)}
 
 
 def children(pid: int) -> set[int]:

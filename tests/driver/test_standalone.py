@@ -30,8 +30,8 @@ from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE
 from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.testing.readiness import wait_until
-from testkit.peer.java import SHORT_RUN
 from testkit.peer.peer import PeerMissing, require_peer
+from testkit.peer.spark_archive import spark_java_options
 from testkit.peer.spark_cluster import EXECUTOR_MEMORY, SparkCluster
 from testkit.peer.spark_session import quiet_config, spark_environment
 from testkit.process.broker_process import BrokerProcess
@@ -102,7 +102,7 @@ class Flow:
         settings = {
             **quiet_config(self._folder),
             "spark.executor.memory": EXECUTOR_MEMORY,
-            "spark.executor.extraJavaOptions": " ".join(SHORT_RUN),
+            "spark.executor.extraJavaOptions": " ".join(spark_java_options()),
         }
         options = ["--master", self._cluster.url, "--checkpoint", self._checkpoint.as_uri()]
         command = [sys.executable, "-m", "headrace.cli.main", "flow", "run", str(PROGRAM)]

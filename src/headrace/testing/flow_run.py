@@ -185,10 +185,10 @@ class _Handle:
         self.timers: set[tuple[int, int]] = set()
         self._kept: dict[tuple[str, int], Any] = {}
 
-    def getValueState(self, name: str, _schema: str) -> "_Kept":  # noqa: N802 - Spark's name
+    def getValueState(self, name: str, _schema: Any) -> "_Kept":  # noqa: N802 - Spark's name
         return _Kept(self, self._kept, name, None)
 
-    def getListState(self, name: str, _schema: str) -> "_Kept":  # noqa: N802 - Spark's name
+    def getListState(self, name: str, _schema: Any) -> "_Kept":  # noqa: N802 - Spark's name
         return _Kept(self, self._kept, name, ())
 
     def listTimers(self) -> Iterator[int]:  # noqa: N802 - Spark's name

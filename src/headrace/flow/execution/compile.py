@@ -9,6 +9,7 @@ from headrace.flow.execution.progress_group import group_of
 from headrace.flow.execution.spark_aggregate import aggregate_frame, spark_aggregate
 from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.plan.plan import Kind, Plan
+from headrace.flow.plan.slot_key import KEYS_ARE_SLOTS, SlotKeys
 from headrace.flow.plan.stage import Stage, StageLayout, stage_layout
 from headrace.flow.runtime.aggregate_stage import AggregateTail
 from headrace.flow.runtime.outlet import CHUNK_DDL
@@ -39,6 +40,7 @@ def compile_plan(
     streaming: bool,
     report_to: ReportAddress | None = None,
     failed: Mapping[str, tuple[MessageId, ...]] | None = None,
+    keys: SlotKeys = KEYS_ARE_SLOTS,
 ) -> Compiled:
     """Return what Spark runs for a plan.
 
@@ -46,6 +48,7 @@ def compile_plan(
         streaming: as a stream, or as a batch over the records there are.
         report_to: where tasks send what they have counted.
         failed: ids of tuples that an earlier process did not finish, by spout.
+        keys: under which a stream's checkpoint has the states of slots.
 
     Raises:
         FlowError: the plan has a mistake.
@@ -79,26 +82,35 @@ def compile_plan(
     for each in spouts[1:]:
         frame = frame.unionAll(spout(each, SpoutStage(plan_run, each), CHUNK_DDL))
     for stage in layout.stages[1:]:
-        frame = _stage(plan_run, stage, frame, spark, streaming=streaming)
+        frame = _stage(plan_run, stage, frame, spark, keys if streaming else None)
     return Compiled(frame)
 
 
-def _stage(plan_run: PlanRun, stage: Stage, frame: Any, spark: Any, *, streaming: bool) -> Any:
+def _stage(plan_run: PlanRun, stage: Stage, frame: Any, spark: Any, keys: SlotKeys | None) -> Any:
+    """Return the rows of a later stage.
+
+    Args:
+        keys: those of a stream's slots; None for a batch.
+    """
     from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-    if streaming and stage.stateful:
+    if keys is not None and stage.stateful:
         # Imported here: it loads pandas and Spark's streaming API.
         from headrace.flow.runtime.stage_state import StageProcessor
 
+        if keys.keys is not None:
+            slot, found = F.col("slot"), F.array(*map(F.lit, keys.keys))
+            keyed = F.when(slot < 0, slot).otherwise(F.element_at(found, slot + 1))
+            frame = frame.withColumn("slot", keyed)
         return frame.groupBy("slot").transformWithStateInPandas(
-            StageProcessor(plan_run, stage.number),
+            StageProcessor(plan_run, stage.number, keys),
             outputStructType=CHUNK_DDL,
             outputMode="append",
             timeMode="ProcessingTime" if stage.ticks else "None",
         )
     tasks = min(_slots_of(plan_run.layout, stage), int(spark.conf.get(_SHUFFLE_PARTITIONS)))
     spread = frame.repartitionById(tasks, F.pmod(F.col("slot"), F.lit(tasks)))
-    work = AcknowledgingFunction(BoltStage(plan_run, stage.number, bounded=not streaming))
+    work = AcknowledgingFunction(BoltStage(plan_run, stage.number, bounded=keys is None))
     return spread.mapInArrow(work.__call__, CHUNK_DDL)
 
 

@@ -7,19 +7,23 @@ from typing import Any
 
 from headrace.flow.execution.activation import Activation
 from headrace.flow.execution.auditing import audited
+from headrace.flow.execution.checkpoint_keys import checkpoint_keys
 from headrace.flow.execution.compile import Compiled, compile_plan
 from headrace.flow.execution.connector_option import sink_options, with_source_options
 from headrace.flow.execution.fail_unfinished import fail_unfinished, has_python_spout
 from headrace.flow.execution.realtime import start_realtime
+from headrace.flow.execution.rebalance import PARTITIONS
 from headrace.flow.execution.session_tuning import tuned
 from headrace.flow.execution.skip_unfinished import skip_unfinished
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.plan.client_option import with_login, with_user_login
 from headrace.flow.plan.plan import Guarantee, Latency, Plan
+from headrace.flow.plan.slot_key import KEYS_ARE_SLOTS, SlotKeys
 from headrace.flow.plan.stage import stage_layout
 from headrace.flow.plan.work import Work
 from headrace.flow.runtime.record import RECORD_FIELDS
+from headrace.flow.storage.file_store import FileStore
 from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.flow.storage.location import Location
 from headrace.spark.worker_socket import AcknowledgingFunction
@@ -74,13 +78,26 @@ def start(
                 stateful = any(each.stateful for each in stage_layout(plan).stages)
                 skip_unfinished(store, stateful=stateful)
             failed = fail_unfinished(store) if has_python_spout(plan) else {}
+            made = audited(plan)
             compiled = compile_plan(
-                audited(plan), spark, streaming=True, report_to=report_to, failed=failed
+                made,
+                spark,
+                streaming=True,
+                report_to=report_to,
+                failed=failed,
+                keys=_keys(made, spark, store),
             )
             query = _start_query(plan, spark, compiled, brokers, location, trigger)
     if metrics is not None:
         metrics.serve_query(plan.name, lambda: query.lastProgress)
     return query
+
+
+def _keys(plan: Plan, spark: Any, checkpoint: FileStore) -> SlotKeys:
+    layout = stage_layout(plan)
+    if not any(each.stateful for each in layout.stages):
+        return KEYS_ARE_SLOTS
+    return checkpoint_keys(checkpoint, layout.slot_count, int(spark.conf.get(PARTITIONS)))
 
 
 def _start_query(

@@ -30,6 +30,9 @@ _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _BY_FILE_SYSTEM = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+# Spark writes a checksum beside each file of a state, and so does Hadoop's local file system. Each
+# such file starts `chmod` twice.
+_FILE_CHECKSUM = "spark.sql.streaming.checkpoint.fileChecksum.enabled"
 _REGISTER_SECONDS = 60.0
 # Executors of one application start together: seconds apart on machines that are busy.
 _SETTLE_SECONDS = 3.0
@@ -57,6 +60,7 @@ def tuned(
         defaults[f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled"] = "true"
     if checkpoint is not None and checkpoint.local:
         defaults[_FILE_MANAGER] = _BY_FILE_SYSTEM
+        defaults[_FILE_CHECKSUM] = "false"
     defaults = {key: text for key, text in defaults.items() if spark.conf.get(key, None) is None}
     if PARTITIONS not in given:
         defaults |= _partitions(spark, checkpoint)

@@ -11,8 +11,10 @@ import pandas as pd
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from headrace.flow.plan.plan import PlanComponent
+from headrace.flow.plan.slot_key import KEYS_ARE_SLOTS, SlotKeys
 from headrace.flow.runtime.plan_run import PlanRun
 from headrace.flow.runtime.stage_map import component_of, in_order, is_for, spark_partition
 from headrace.flow.runtime.stage_run import StageRun
@@ -21,26 +23,31 @@ from headrace.flow.runtime.worker_tasks import worker_tasks
 from headrace.spark.worker_memory import freeze_modules
 from headrace.spark.worker_socket import AcknowledgingInput
 
+# Types, not texts: Spark would parse a text in its Java process, once per task and batch.
+_STAMP = StructType([StructField("stamp", BinaryType())])
+_CHANGES = StructType([StructField("change", BinaryType())])
+
 
 class StageProcessor(AcknowledgingInput, StatefulProcessor):
     """Runs a stage with state. It must pickle: Spark makes a new one per task and batch."""
 
-    def __init__(self, plan_run: PlanRun, stage: int) -> None:
+    def __init__(self, plan_run: PlanRun, stage: int, keys: SlotKeys = KEYS_ARE_SLOTS) -> None:
         self._plan_run = plan_run
         self._stage = stage
+        self._keys = keys
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         states = worker_tasks(self._plan_run).states
         states.begin_batch(_batch_number())
         self._keeper = StateKeeper(
-            handle.getValueState("stamp", "stamp BINARY"),
-            handle.getListState("changes", "change BINARY"),
+            handle.getValueState("stamp", _STAMP),
+            handle.getListState("changes", _CHANGES),
             states,
         )
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802,N803
-        slot = int(key[0])
+        slot = self._keys.slot(int(key[0]))
         run = self._run(timerValues)
         mine: defaultdict[int, list[bytes]] = defaultdict(list)
         for frame in rows:
@@ -65,7 +72,7 @@ class StageProcessor(AcknowledgingInput, StatefulProcessor):
         timerValues: Any,  # noqa: N803
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        slot = int(key[0])
+        slot = self._keys.slot(int(key[0]))
         component = component_of(self._plan_run, slot)
         if component is None or component.tick_seconds is None:
             return

@@ -7,10 +7,32 @@ Spark again.
 """
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 # Enough for a task whose keys are missing from a few batches in a row.
 _KEPT_BATCHES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeList:
+    """How long Spark's list of changes of a state is.
+
+    Attributes:
+        count: how many there are.
+        first_bytes: the size of the first: the whole state, as it was then.
+        later_bytes: the size of all others.
+    """
+
+    count: int = 0
+    first_bytes: int = 0
+    later_bytes: int = 0
+
+    def added(self, size: int) -> "ChangeList":
+        """Return the list with one more change."""
+        if self.count == 0:
+            return ChangeList(1, size)
+        return ChangeList(self.count + 1, self.first_bytes, self.later_bytes + size)
 
 
 class RememberedState(NamedTuple):
@@ -18,12 +40,12 @@ class RememberedState(NamedTuple):
 
     Attributes:
         stamp: the name of the batch's result in Spark's state; see `task_state`.
-        change_count: how many changes Spark has of this state.
+        changes: what Spark has of this state.
         committed: keys and values, as `TaskState` keeps them.
     """
 
     stamp: bytes
-    change_count: int
+    changes: ChangeList
     committed: dict[Hashable, Any]
 
 

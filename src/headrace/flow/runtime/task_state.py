@@ -9,7 +9,10 @@ another worker, leaves a dictionary with a stamp that no longer matches.
 
 Rule 1: a call sees its own changes; a call that raises has made none (`rollback`).
 Rule 2: what a batch changed is appended as one change: the values put, and the keys deleted.
-Rule 3: past `_MAX_CHANGES` changes the list is replaced by the whole state as one change.
+Rule 3: the list is replaced by the whole state as one change when the changes since the last such
+        replacement are larger than that state was, or more than `_MAX_CHANGES`. A worker that has
+        not had the task in the batch before reads the list: at most twice what the state was. The
+        replacements write, on average, at most twice what the batches changed.
 Rule 4: a value that can change in place is kept pickled, from `put` on, and every `get` returns
         another object. So nothing that a call does to it outlives a call that raises.
 """
@@ -23,7 +26,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 from headrace.flow.error import Unrecoverable
-from headrace.flow.runtime.state_memory import RememberedState, StateMemory
+from headrace.flow.runtime.state_memory import ChangeList, RememberedState, StateMemory
 
 _GONE = object()
 # Values of these types cannot change, so they are kept and returned as they are.
@@ -147,7 +150,7 @@ class StateKeeper:
         self._stamp = stamp
         self._changes = changes
         self._memory = memory
-        self._count = 0
+        self._list = ChangeList()
         self._loaded: bytes | None = None
 
     def load(self, slot: int) -> TaskState:
@@ -155,22 +158,22 @@ class StateKeeper:
         self._loaded = stamp = None if kept is None else bytes(kept[0])
         remembered = self._memory.get(slot)
         if stamp is not None and remembered is not None and remembered.stamp == stamp:
-            self._count = remembered.change_count
+            self._list = remembered.changes
             return TaskState(remembered.committed)
         self._memory.forget(slot)
         committed: dict[Hashable, Any] = {}
-        self._count = 0
+        self._list = ChangeList()
         if stamp is not None:
             for (change,) in self._changes.get():
                 # Written by `TaskState` of this very program into its own checkpoint.
                 put, gone, *pickled = pickle.loads(bytes(change))  # noqa: S301
+                self._list = self._list.added(len(change))
                 if pickled:
                     put.update((key, _Pickled(data)) for key, data in pickled[0].items())
                 else:
                     # An earlier version kept every value as it was.
                     put = {key: _kept(key, value) for key, value in put.items()}
                 _apply(committed, put, gone)
-                self._count += 1
         return TaskState(committed)
 
     def save(self, slot: int, state: TaskState) -> None:
@@ -179,16 +182,18 @@ class StateKeeper:
         change = state.take_changes()
         stamp = self._loaded
         if change is not None:
-            self._count += 1
-            if self._count > _MAX_CHANGES:
-                self._changes.put([(state.snapshot(),)])
-                self._count = 1
+            longer = self._list.added(len(change))
+            if longer.count > _MAX_CHANGES or longer.later_bytes > longer.first_bytes:
+                whole = state.snapshot()
+                self._changes.put([(whole,)])
+                self._list = ChangeList().added(len(whole))
             else:
                 self._changes.appendValue((change,))
+                self._list = longer
             stamp = secrets.token_bytes(12)
             self._stamp.update((stamp,))
         if stamp is not None:
-            self._memory.remember(slot, RememberedState(stamp, self._count, state.committed))
+            self._memory.remember(slot, RememberedState(stamp, self._list, state.committed))
 
 
 class _Pickled:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.flow.error import FlowError
+from headrace.flow.execution import session_tuning
 from headrace.flow.execution.session_tuning import (
     asked_cores,
     await_executors,
@@ -49,6 +50,16 @@ def test_an_untouched_session_is_tuned_and_restored() -> None:
         assert spark.conf[STORE].endswith("RocksDBStateStoreProvider")
 
     assert spark.conf == {}
+
+
+def test_states_on_this_machine_have_one_checksum_each(tmp_path: Path) -> None:
+    checksum = "spark.sql.streaming.checkpoint.fileChecksum.enabled"
+    spark, other = session(), session(**{checksum.replace(".", "_"): "true"})
+
+    with tuned(spark, {}, LocalFileStore(tmp_path)), tuned(other, {}, LocalFileStore(tmp_path)):
+        assert (spark.conf[checksum], other.conf[checksum]) == ("false", "true")
+    with tuned(spark, {}):
+        assert checksum not in spark.conf
 
 
 def test_what_the_user_has_set_in_the_session_stays() -> None:
@@ -122,7 +133,21 @@ def test_executors_are_waited_for() -> None:
     assert next(seen, None) is None
 
 
-def test_executors_that_still_register_are_waited_for() -> None:
+class QuickClock:
+    """A clock that sleepers put on."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        self._now += seconds
+
+
+def test_executors_that_still_register_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_tuning, "time", QuickClock())
     seen = [1, 1, 3, 8]
 
     await_executors(lambda: seen.pop(0) if len(seen) > 1 else 8, "spark://a:7077")

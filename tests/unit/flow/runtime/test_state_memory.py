@@ -1,8 +1,8 @@
 """Which states a worker keeps in memory between batches."""
 
-from headrace.flow.runtime.state_memory import RememberedState, StateMemory
+from headrace.flow.runtime.state_memory import ChangeList, RememberedState, StateMemory
 
-STATE = RememberedState(b"stamp", 1, {"a": 1})
+STATE = RememberedState(b"stamp", ChangeList(1, 20), {"a": 1})
 
 
 def test_a_state_that_is_used_stays() -> None:

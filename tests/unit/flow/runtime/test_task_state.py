@@ -104,11 +104,36 @@ def test_a_batch_repeated_in_another_worker_invalidates_the_memory() -> None:
 
 def test_a_long_list_of_changes_is_replaced_by_the_state() -> None:
     stamp, changes = Stored(), StoredList()
+    keep(stamp, changes, StateMemory(), large="x" * 100_000)
     for number in range(100):
         keep(stamp, changes, StateMemory(), a=number)
 
-    assert len(changes.items) <= 64
+    assert 1 < len(changes.items) <= 64
     assert StateKeeper(stamp, changes, StateMemory()).load(0).get("a") == 99
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_changes_that_are_larger_than_the_state_are_replaced_by_it(remembers: bool) -> None:
+    stamp, changes, memory = Stored(), StoredList(), StateMemory()
+    for batch in range(30):
+        kept = memory if remembers else StateMemory()
+        keep(stamp, changes, kept, **{f"key{number}": batch for number in range(100)})
+
+        sizes = [len(change) for (change,) in changes.items]
+        assert sum(sizes[1:]) <= sizes[0]
+    found = StateKeeper(stamp, changes, StateMemory()).load(0)
+    assert dict(found.items()) == {f"key{number}": 29 for number in range(100)}
+
+
+def test_a_small_change_of_a_large_state_is_all_that_is_written() -> None:
+    stamp, changes = Stored(), StoredList()
+    keep(stamp, changes, StateMemory(), **{f"key{number}": number for number in range(1_000)})
+    for number in range(20):
+        keep(stamp, changes, StateMemory(), key0=-number)
+
+    sizes = [len(change) for (change,) in changes.items]
+    assert len(sizes) == 21
+    assert max(sizes[1:]) * 100 < sizes[0]
 
 
 def test_a_batch_that_changed_nothing_writes_nothing() -> None:
