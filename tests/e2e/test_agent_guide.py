@@ -187,7 +187,7 @@ def http_peer() -> Iterator[tuple[int, Callable[[], bool]]]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with HttpServer("127.0.0.1", 0, Handler, name="sink's peer", poll_seconds=0.02) as server:
+    with HttpServer("127.0.0.1", 0, Handler, name="sink's peer") as server:
         # A sink whose peer answers late sends the event again.
         yield server.port, lambda: set(got) == {LINE}
 

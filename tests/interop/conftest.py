@@ -1,7 +1,7 @@
 """Peers of the interop tests. A missing one skips the test, or fails it in CI."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,12 @@ from headrace.testing.readiness import wait_until
 from testkit.peer.apache_kafka import ApacheKafka
 from testkit.peer.kafka_tool import KafkaTools
 from testkit.peer.log_dump import LogDump, dump_log
+from testkit.peer.mariadb import MariadbServer
 from testkit.peer.peer import PeerMissing, find_program, require_peer
+from testkit.peer.postgres import PostgresServer
+from testkit.process.broker_process import BrokerProcess
+from testkit.sample.mysql_capture import MysqlCapture
+from testkit.sample.postgres_capture import PostgresCapture
 from testkit.sample.topic import (
     KEEPS_OPEN_TRANSACTIONS,
     SAMPLE_TOPICS,
@@ -29,6 +34,45 @@ def kcat() -> Path:
         return find_program("kcat", package="kcat")
     except PeerMissing as missing:
         require_peer(str(missing))
+
+
+@pytest.fixture(scope="session")
+def captured_postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL that change capture can read; tests have schemas of their own in it."""
+    settings = {"wal_level": "logical", "max_replication_slots": "80", "max_wal_senders": "80"}
+    try:
+        server = PostgresServer(settings)
+    except PeerMissing as missing:
+        require_peer(str(missing))
+    with server:
+        yield server
+
+
+@pytest.fixture
+def capture(captured_postgres: PostgresServer, broker: BrokerProcess) -> Iterator[PostgresCapture]:
+    """A schema with a slot, a publication and topics of its own."""
+    capture = PostgresCapture(captured_postgres, broker)
+    yield capture
+    capture.close()
+
+
+@pytest.fixture(scope="session")
+def captured_mariadb() -> Iterator[MariadbServer]:
+    """A MariaDB that change capture can read; tests have databases of their own in it."""
+    try:
+        server = MariadbServer()
+    except PeerMissing as missing:
+        require_peer(str(missing))
+    with server:
+        yield server
+
+
+@pytest.fixture
+def mysql_capture(captured_mariadb: MariadbServer, broker: BrokerProcess) -> Iterator[MysqlCapture]:
+    """A database with topics of its own."""
+    capture = MysqlCapture(captured_mariadb, broker)
+    yield capture
+    capture.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Change capture with a schema registry, read by Confluent's own deserializers."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import count
@@ -10,25 +9,14 @@ from typing import Any
 
 import psycopg
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroDeserializer
-from confluent_kafka.schema_registry.json_schema import JSONDeserializer
-from confluent_kafka.serialization import MessageField, SerializationContext
 
-from headrace.client.address import Address
-from headrace.client.error import ClientError
-from headrace.client.read.reader import Reader
-from headrace.client.settings import ClientSettings
-from headrace.gateway.access.user import add_user
-from headrace.gateway.registry.access.subject_users import SUBJECT_USERS
-from headrace.gateway.registry.server import RegistryServer
-from headrace.gateway.registry.settings import RegistrySettings
-from headrace.testing.readiness import free_port, wait_until
+from headrace.testing.readiness import wait_until
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.postgres import PostgresServer
 from testkit.process.agent_process import AgentProcess
 from testkit.process.broker_process import BrokerProcess
 from testkit.sample.change_capture import WIRING
+from testkit.sample.login_registry import LoginRegistry, raw_records
 
 pytestmark = pytest.mark.interop
 
@@ -47,36 +35,15 @@ def server() -> Iterator[PostgresServer]:
 
 
 @dataclass
-class Registry:
-    """A registry that wants a login; it can go away, and come back where it was."""
-
-    settings: RegistrySettings
-    user: str
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.settings.listen.port}"
-
-    def client(self) -> SchemaRegistryClient:
-        """Return a client, to be closed."""
-        return SchemaRegistryClient({"url": self.url, "basic.auth.user.info": self.user})
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        with RegistryServer(self.settings):
-            yield
-
-
-@dataclass
 class Capture:
     """A schema of tables whose changes go to topics, with schemas of one kind."""
 
     name: str
     broker: str
-    registry: Registry
+    registry: LoginRegistry
     database: "psycopg.Connection[Any]"
     agent: AgentProcess
-    read: Callable[..., Any]
+    kind: str
 
     def run(self, statement: str) -> None:
         self.database.execute(statement.encode())
@@ -85,7 +52,7 @@ class Capture:
         return f"db.{self.name}.{table}"
 
     def count(self, table: str) -> int:
-        return len(self._raw(table))
+        return len(raw_records(self.broker, self.topic(table)))
 
     def wait_for(self, table: str, size: int) -> None:
         def enough() -> bool:
@@ -96,29 +63,7 @@ class Capture:
     def records(self, table: str) -> list[tuple[Any, Any]]:
         """Return keys and values as a stock client reads them."""
         topic = self.topic(table)
-        key, value = (
-            SerializationContext(topic, field) for field in (MessageField.KEY, MessageField.VALUE)
-        )
-        with self.registry.client() as client:
-            deserializer = self.read(client)
-            return [
-                (deserializer(raw_key, key), raw_value and deserializer(raw_value, value))
-                for raw_key, raw_value in self._raw(table)
-            ]
-
-    def _raw(self, table: str) -> list[tuple[bytes, bytes | None]]:
-        try:
-            with Reader.of_topics(
-                {"bootstrap.servers": self.broker}, self.topic(table), read_committed=True
-            ) as reader:
-                found = reader.read_all()
-        except ClientError:
-            return []
-        return list(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True))
-
-
-def _json_deserializer(client: SchemaRegistryClient) -> JSONDeserializer:
-    return JSONDeserializer(None, schema_registry_client=client)
+        return self.registry.read(self.kind, topic, raw_records(self.broker, topic))
 
 
 @pytest.fixture
@@ -127,16 +72,7 @@ def capture(
 ) -> Iterator[Capture]:
     kind = getattr(request, "param", "avro")
     name = f"reg{next(_numbers)}"
-    users = tmp_path / "users"
-    secret = add_user(users, SUBJECT_USERS, "ann", [f"write:db.{name}.*"])
-    settings = RegistrySettings(
-        client=ClientSettings.of({"bootstrap.servers": broker.address}),
-        listen=Address("127.0.0.1", free_port()),
-        topic=f"_schemas-{name}",
-        group=name,
-        users=users,
-    )
-    registry = Registry(settings, f"ann:{secret}")
+    registry = LoginRegistry.make(tmp_path, broker.address, name, f"db.{name}.*")
     source = {
         "type": "postgres_cdc",
         "url": server.url,
@@ -147,18 +83,12 @@ def capture(
         "batchSize": "50",
         "schemas.enable": "true",
     }
-    sink = {
-        "schema.converter": kind,
-        "schema.registry.url": registry.url,
-        "schema.registry.basic.auth.user.info": registry.user,
-    }
     lines = [f"a1.sources.r1.{key} = {value}" for key, value in source.items()]
-    lines += [f"a1.sinks.k1.{key} = {value}" for key, value in sink.items()]
+    lines += registry.sink_lines(kind)
     text = WIRING.format(broker=broker.address, id=name) + "\n".join(lines)
-    read = AvroDeserializer if kind == "avro" else _json_deserializer
     with psycopg.connect(server.url, autocommit=True) as database:
         agent = AgentProcess(tmp_path, text)
-        made = Capture(name, broker.address, registry, database, agent, read)
+        made = Capture(name, broker.address, registry, database, agent, kind)
         made.run(f"CREATE SCHEMA {name}")
         made.run(f"SET search_path = {name}")
         yield made
@@ -196,7 +126,7 @@ def test_keys_and_values_are_read_over_changes_of_the_table_and_a_registry_that_
     assert [key for key, _ in records] == [{"id": at} for at in (1, 2, 3, 2, 2, 1)]
     values = [value for _, value in records]
     assert [value and value["op"] for value in values] == ["r", "r", "c", "d", None, "u"]
-    price: object = Decimal("-1.28") if capture.read is AvroDeserializer else "gA=="
+    price: object = Decimal("-1.28") if capture.kind == "avro" else "gA=="
     assert values[0]["after"] == {"id": 1, "name": "Äda", "price": price}
     assert values[2]["after"]["born"] == 2
     assert values[3]["after"] is None and values[3]["before"]["id"] == 2

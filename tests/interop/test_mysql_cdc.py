@@ -2,104 +2,29 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import pymysql
 import pytest
 
 from headrace.ingest.cdc.mysql.snapshot_reader import SnapshotReader
 from headrace.ingest.error import IngestError
 from headrace.testing.readiness import wait_until
-from testkit.peer.mariadb import MariadbServer
-from testkit.peer.peer import PeerMissing, require_peer
 from testkit.process.agent_process import AgentProcess
-from testkit.process.broker_process import BrokerProcess
-from testkit.sample.change_capture import WIRING, CapturedRecord, rebuilt, records_of
+from testkit.sample.change_capture import rebuilt
 from testkit.sample.ingest_agent import assemble_text, running
+from testkit.sample.mysql_capture import MysqlCapture
 
 pytestmark = pytest.mark.interop
 
-_numbers = count()
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[MariadbServer]:
-    try:
-        server = MariadbServer()
-    except PeerMissing as missing:
-        require_peer(str(missing))
-    with server:
-        yield server
-
-
-class Capture:
-    """One database of tables, with topics and a transactional id of its own."""
-
-    def __init__(self, server: MariadbServer, broker: BrokerProcess) -> None:
-        self.name = f"m{next(_numbers)}"
-        self.broker = broker.address
-        self.server = server
-        self.database = self.connect()
-        self.run(f"CREATE DATABASE {self.name}")
-        self.run(f"USE {self.name}")
-
-    def connect(self) -> Any:
-        return pymysql.connect(
-            host="127.0.0.1", port=self.server.port, user="capture", autocommit=True
-        )
-
-    def run(self, statement: str) -> None:
-        with self.database.cursor() as cursor:
-            cursor.execute(statement)
-
-    def query(self, statement: str) -> list[tuple[Any, ...]]:
-        with self.database.cursor() as cursor:
-            cursor.execute(statement)
-            return list(cursor.fetchall())
-
-    def configuration(self, **settings: str) -> str:
-        keys = {
-            "type": "mysql_cdc",
-            "url": self.server.url,
-            "database.include.list": self.name,
-            "topic.prefix": "my",
-            "batchSize": "50",
-            **{key.replace("_", "."): value for key, value in settings.items()},
-        }
-        lines = [f"a1.sources.r1.{key} = {value}" for key, value in keys.items()]
-        return WIRING.format(broker=self.broker, id=self.name) + "\n".join(lines)
-
-    def records(self, table: str) -> list[CapturedRecord]:
-        return records_of(self.broker, f"my.{self.name}.{table}")
-
-    def wait_for(self, table: str, enough: Callable[[list[CapturedRecord]], bool]) -> list[Any]:
-        found: list[CapturedRecord] = []
-
-        def arrived() -> bool:
-            found[:] = self.records(table)
-            return enough(found)
-
-        wait_until(arrived, what=f"the records of {table}", timeout_seconds=90)
-        return found
-
-    def wait_for_count(self, table: str, size: int) -> list[Any]:
-        found = self.wait_for(table, lambda records: len(records) >= size)
-        assert len(found) == size, found
-        return found
-
 
 @pytest.fixture
-def capture(server: MariadbServer, broker: BrokerProcess) -> Iterator[Capture]:
-    capture = Capture(server, broker)
-    yield capture
-    capture.database.close()
+def capture(mysql_capture: MysqlCapture) -> MysqlCapture:
+    return mysql_capture
 
 
-def test_rows_and_changes_become_events(capture: Capture) -> None:
+def test_rows_and_changes_become_events(capture: MysqlCapture) -> None:
     capture.run("CREATE TABLE people (id int PRIMARY KEY, name varchar(20))")
     capture.run("INSERT INTO people VALUES (1, 'Ada'), (2, 'Bob')")
     with running(capture.configuration(skipped_operations="none")):
@@ -124,7 +49,7 @@ def test_rows_and_changes_become_events(capture: Capture) -> None:
     assert source["file"].startswith("log.") and source["pos"] > 4 and source["gtid"]
 
 
-def test_a_snapshot_and_the_stream_write_the_same_values(capture: Capture) -> None:
+def test_a_snapshot_and_the_stream_write_the_same_values(capture: MysqlCapture) -> None:
     columns = (
         "t tinyint, u int unsigned, big bigint unsigned, f float, d double, n decimal(8, 2),"
         "c char(3), v varchar(9), raw varbinary(4), fix binary(3), txt text, da date,"
@@ -171,7 +96,7 @@ def test_a_snapshot_and_the_stream_write_the_same_values(capture: Capture) -> No
     }
 
 
-def test_a_snapshot_waits_for_no_writer(capture: Capture) -> None:
+def test_a_snapshot_waits_for_no_writer(capture: MysqlCapture) -> None:
     capture.run("CREATE TABLE t (id int PRIMARY KEY, n int)")
     capture.run("INSERT INTO t VALUES (1, 1)")
     holder, waiter = capture.connect(), capture.connect()
@@ -198,7 +123,7 @@ def test_a_snapshot_waits_for_no_writer(capture: Capture) -> None:
     reader.close()
 
 
-def test_kill_9_loses_and_doubles_nothing(capture: Capture, tmp_path: Path) -> None:
+def test_kill_9_loses_and_doubles_nothing(capture: MysqlCapture, tmp_path: Path) -> None:
     """Every change of a row raises its version by one, so that a lost or doubled one shows."""
     capture.run("CREATE TABLE busy (id int PRIMARY KEY, version int)")
     values = ",".join(f"({row}, 1)" for row in range(1, 1501))
@@ -257,7 +182,7 @@ def test_kill_9_loses_and_doubles_nothing(capture: Capture, tmp_path: Path) -> N
     assert not failures
 
 
-def test_a_log_that_is_gone_is_an_error(capture: Capture) -> None:
+def test_a_log_that_is_gone_is_an_error(capture: MysqlCapture) -> None:
     capture.run("CREATE TABLE t (id int PRIMARY KEY)")
     with running(capture.configuration(provide_transaction_metadata="true")):
         capture.run("INSERT INTO t VALUES (1)")

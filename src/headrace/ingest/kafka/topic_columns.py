@@ -9,7 +9,7 @@ from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import TOMBSTONE_HEADER, EventBatch, Headers
 from headrace.ingest.format.avro_event import HeadersEncoder, encode_long
 from headrace.ingest.format.event_time import time_ms
-from headrace.ingest.kafka.framing import Framing
+from headrace.ingest.kafka.registry_framing import RegistryFraming
 
 T = TypeVar("T")
 _PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -38,7 +38,7 @@ class TopicColumns(NamedTuple):
     record_headers: Mapping[str, str] = {}
     all_headers: bool = False
     flume_format: bool = False
-    framing: Framing | None = None
+    framing: RegistryFraming | None = None
 
     def tables(self, batch: EventBatch) -> list[tuple[str, pa.Table]]:
         """Return the records of a batch by topic, in order within each topic."""

@@ -6,7 +6,8 @@ its predecessor: the coordinator aborts the open transaction or, if its commit h
 it. Only then does the writer read the marks, so they say exactly which events are in the log.
 """
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -22,15 +23,19 @@ from headrace.client.read.offset_lookup import extents
 from headrace.client.read.read_range import ReadRange
 from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
+from headrace.client.write.partitioner import partition_of
 from headrace.client.write.writer import Writer
 from headrace.ingest.error import DeliveryFailed
+from headrace.ingest.kafka.small_batch import Records
 from headrace.ingest.ledger import MarkCache
 from headrace.model.ids import TopicPartition
+from headrace.records.record import build_batch
 from headrace.wire.error_code import ErrorCode
 
 _log = structlog.get_logger(__name__)
 POSITIONS_TOPIC = "headrace-agent-positions"
 _SEPARATOR = "|"
+_MARKS_PER_BATCH = 200
 _UNKNOWN = ErrorCode.unknown_topic_or_partition
 
 Marks = Mapping[str, str]
@@ -129,6 +134,21 @@ class TopicWriter:
             self.open()
             self._write(parts, marks)
 
+    @property
+    def takes_records(self) -> bool:
+        """Whether `write_records` can be called: in transactions, without compression and audit."""
+        return self.ledger is not None and self._options.codec == "none" and self.audit is None
+
+    def write_records(self, records: Records, marks: Sequence[Marks] = ()) -> None:
+        """Write a few records, as `write` does; they and the marks are one request to a broker.
+
+        Raises:
+            DeliveryFailed: the write failed; retry.
+        """
+        with self._lock:
+            self.open()
+            self._write_transaction(set(records), marks, lambda writer: _push(writer, records))
+
     def send(self, parts: Sequence[tuple[str, pa.Table]]) -> None:
         """Write tables to topics without waiting for the replicas; `flush` does that. Not for
         writers with a transactional id.
@@ -179,17 +199,26 @@ class TopicWriter:
             self.send(parts)
             self.flush()
             return
+
+        def write_rows(writer: Writer) -> None:
+            for topic, table in parts:
+                writer.write(table, topic)
+
+        self._write_transaction({topic for topic, _ in parts}, marks, write_rows)
+
+    def _write_transaction(
+        self, topics: set[str], marks: Sequence[Marks], write_rows: Callable[[Writer], None]
+    ) -> None:
+        """Write rows and the marks after them in one transaction."""
         writer = self._writer
-        assert writer is not None
+        assert writer is not None and self.ledger is not None
         merged: dict[str, str] = {}
         try:
-            self._create_topics({topic for topic, _ in parts} - self._known_topics)
+            self._create_topics(topics - self._known_topics)
             with writer.transaction():
-                for topic, table in parts:
-                    writer.write(table, topic)
                 merged = _merged(marks)
-                if merged:
-                    writer.write(self._marks_table(merged), self._options.positions_topic)
+                self._push_marks(writer, merged)  # first: they go with the rows in one request
+                write_rows(writer)
         except ClientError as error:
             self._uncertain = list(marks)
             self.close()
@@ -232,14 +261,14 @@ class TopicWriter:
 
     # -- marks ---------------------------------------------------------------------------------
 
-    def _marks_table(self, marks: Marks) -> pa.Table:
+    def _push_marks(self, writer: Writer, marks: Marks) -> None:
+        """Hand over marks, in batches that no topic finds too large."""
         prefix = f"{self._options.transactional_id}{_SEPARATOR}"
-        return pa.table(
-            {
-                "key": pa.array([prefix + key for key in marks], pa.string()),
-                "value": pa.array(list(marks.values()), pa.string()),
-            }
-        )
+        records = [((prefix + key).encode(), mark.encode()) for key, mark in marks.items()]
+        place = TopicPartition(self._options.positions_topic, 0)
+        for start in range(0, len(records), _MARKS_PER_BATCH):
+            some = records[start : start + _MARKS_PER_BATCH]
+            writer.write_batch(place, build_batch(some, time.time_ns() // 1_000_000), len(some))
 
     def _create_positions_topic(self) -> None:
         topic = NewTopic(self._options.positions_topic, 1, configs={"cleanup.policy": "compact"})
@@ -285,6 +314,19 @@ class TopicLedger:
 
     def committed(self) -> Marks:
         return self.cache.all()
+
+
+def _push(writer: Writer, records: Records) -> None:
+    """Hand over a batch for each partition."""
+    now_ms = time.time_ns() // 1_000_000
+    for topic, pairs in records.items():
+        count = writer.partition_count(topic)
+        placed: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
+        for key, value in pairs:
+            placed.setdefault(partition_of(key, count), []).append((key, value))
+        for index, rows in placed.items():
+            batch = build_batch(rows, now_ms)
+            writer.write_batch(TopicPartition(topic, index), batch, len(rows))
 
 
 def _merged(marks: Sequence[Marks]) -> dict[str, str]:

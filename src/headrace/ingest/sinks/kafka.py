@@ -8,8 +8,9 @@ from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import EventBatch
 from headrace.ingest.kafka.auditor import AUDIT_SETTINGS, Auditor
 from headrace.ingest.kafka.client_config import client_settings
-from headrace.ingest.kafka.framing import FRAMING_SETTINGS, framing_of
 from headrace.ingest.kafka.producer_setting import PRODUCER_SETTINGS, writer_options
+from headrace.ingest.kafka.registry_framing import FRAMING_SETTINGS, registry_framing
+from headrace.ingest.kafka.small_batch import small_records
 from headrace.ingest.kafka.topic_columns import TopicColumns
 from headrace.ingest.kafka.topic_writer import TopicLedger, TopicWriter
 from headrace.ingest.settings import Settings, flag, number, prefix, text
@@ -61,7 +62,7 @@ class KafkaSink(Sink):
         override = settings.flag("allowTopicOverride")
         partition = settings.optional("defaultPartitionId")
         flume_format = settings.flag("useFlumeEventFormat")
-        self._framing = framing_of(settings, flume_format=flume_format)
+        self._framing = registry_framing(settings, flume_format=flume_format)
         self._form = TopicColumns(
             topic=settings.text("kafka.topic"),
             topic_header=settings.text("topicHeader") if override else None,
@@ -169,7 +170,11 @@ class KafkaSink(Sink):
         marks = [each.marks for each in unwritten if each.marks is not None]
         joined = EventBatch.join([each.with_marks(None) for each in unwritten])
         try:
-            self._writer.write(self._form.tables(joined), marks)
+            records = small_records(self._form, joined) if self._writer.takes_records else None
+            if records is None:
+                self._writer.write(self._form.tables(joined), marks)
+            else:
+                self._writer.write_records(records, marks)
         except DeliveryFailed:
             self.counters.add("EventWriteFail")
             raise

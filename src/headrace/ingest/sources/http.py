@@ -87,7 +87,6 @@ class HttpSource(Source):
                 name=f"source {self.name}",
                 max_connections=self._most,
                 tls=self._tls,
-                poll_seconds=0.1,
             )
         except OSError as error:
             raise IngestError(

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -19,6 +19,7 @@ from headrace.ingest.cdc.mysql.column_type import MysqlColumn, column_type
 from headrace.ingest.cdc.mysql.connection import MysqlCatalog, MysqlConnector, TableShape
 from headrace.ingest.cdc.mysql.gtid import GtidSet
 from headrace.ingest.cdc.mysql.log_reader import LogReader
+from headrace.ingest.cdc.mysql.logged_table import completed
 from headrace.ingest.cdc.mysql.position import (
     MarkNames,
     Position,
@@ -107,6 +108,7 @@ class MysqlCdcSource(ReplayableSource):
         self._reader: SnapshotReader | None = None
         self._rows: Iterator[EventBatch] | None = None
         self._tables: dict[str, TableProgress] = {}
+        self._shapes: dict[tuple[str, str], TableShape] = {}
         # What the batches that were handed over, or are ready to be, hold.
         self._position: Position | None = None
 
@@ -398,8 +400,18 @@ class MysqlCdcSource(ReplayableSource):
             self._batcher.flush()
         self._delivery.run(self._batcher.ready)
 
-    def _table_of(self, schema: str, name: str, columns: Sequence[str]) -> CapturedTable | None:
-        """Return a table with these columns; without columns, as the server has it."""
+    def _table_of(
+        self,
+        schema: str,
+        name: str,
+        columns: Sequence[str],
+        described: Callable[[], TableShape] | None = None,
+    ) -> CapturedTable | None:
+        """Return a table with these columns; without columns, as the server has it.
+
+        Args:
+            described: returns the table as the log has it, for what the server no longer has.
+        """
         if not self._filter.includes(schema, name):
             return None
         known = self._captured.get((schema, name))
@@ -407,6 +419,12 @@ class MysqlCdcSource(ReplayableSource):
         if known is not None and (not names or known[0] == names):
             return known[1]
         shape = self._catalog.shape(schema, name)
+        if shape.columns:
+            self._shapes[schema, name] = shape
+        else:  # dropped or renamed meanwhile: what it was when it was last seen
+            shape = self._shapes.get((schema, name), shape)
+        if described is not None and not shape.covers(names):
+            shape = completed(shape, described())
         captured = self._make(shape, names or tuple(each.name for each in shape.columns))
         self._captured[schema, name] = (names, captured)
         if shape.identifier not in self._tables:  # it was created after the first reading
@@ -415,8 +433,8 @@ class MysqlCdcSource(ReplayableSource):
         return captured
 
     def _make(self, shape: TableShape, names: Sequence[str]) -> CapturedTable:
-        """Return a table with the columns that an event has; those that the server no longer has
-        are texts."""
+        """Return a table with the columns that an event has; those that no one describes are
+        texts."""
         mode = self.settings.text("decimal.handling.mode")
         described = {each.name: each for each in shape.columns}
         columns = []

@@ -31,7 +31,8 @@ from headrace.ingest.cdc.postgres.position import (
     format_progress,
     parse_position,
 )
-from headrace.ingest.cdc.postgres.replication_stream import ReplicationStream
+from headrace.ingest.cdc.postgres.publication_watch import PublicationWatch
+from headrace.ingest.cdc.postgres.replication_stream import PublicationMissing, ReplicationStream
 from headrace.ingest.cdc.postgres.snapshot_reader import SnapshotReader
 from headrace.ingest.cdc.postgres.source_block import SOURCE_SCHEMA, SourceBlock
 from headrace.ingest.cdc.table_filter import FILTER_SETTINGS, TableFilter
@@ -114,6 +115,8 @@ class PostgresCdcSource(ReplayableSource):
         # Transactions below this id must have ended before tables are read without a new slot.
         self._horizon = 0
         self._waiting_since = 0.0
+        # The log has changes that cannot be read, because there was no publication.
+        self._unpublished = False
 
     # -- starting ------------------------------------------------------------------------------
 
@@ -163,7 +166,9 @@ class PostgresCdcSource(ReplayableSource):
             slot = self._check_slot(slot, self._position)
         if self._position is None:
             self._adopt(slot)
-        self._warn_of_identities()
+        self._watch = PublicationWatch(
+            catalog, self._publication, self._filter, self.name, self._options.skipped
+        )
         self._heartbeat_at = self._status_at = time.monotonic()
 
     def _forget(self, published: Iterable[str]) -> None:
@@ -183,6 +188,8 @@ class PostgresCdcSource(ReplayableSource):
         """Return the slot; None where it was lost, and dropped to read the tables again."""
         if slot is None:
             problem = f"slot {self._slot} is gone"
+        elif self._unpublished:
+            problem = f"publication {self._publication} did not exist while tables were changed"
         elif slot.lost:
             problem = f"the server has removed the log that slot {self._slot} needs"
         elif slot.lsn > position.lsn:
@@ -203,7 +210,7 @@ class PostgresCdcSource(ReplayableSource):
         _log.error("changes_lost", source=self.name, problem=problem, since=since)
         if slot is not None:
             self._catalog.drop_slot(self._slot)
-        self._position, self._claimed = None, False
+        self._position, self._claimed, self._unpublished = None, False, False
         return None
 
     def _adopt(self, slot: Slot | None) -> None:
@@ -224,18 +231,6 @@ class PostgresCdcSource(ReplayableSource):
             claim = {**cleared, self._names.position: CLAIMED}
             self._batcher.ready.append(EventBatch([], [], claim))
             self._claimed = True
-
-    def _warn_of_identities(self) -> None:
-        for table in self._catalog.published(self._publication, self._filter):
-            if table.identity == "n" or (table.identity == "d" and not table.has_key):
-                _log.warning(
-                    "updates_refused",
-                    source=self.name,
-                    table=table.identifier,
-                    reason="without a replica identity PostgreSQL refuses updates and deletes of "
-                    "a published table: add a primary key, or ALTER TABLE ... REPLICA IDENTITY "
-                    "FULL",
-                )
 
     # -- running -------------------------------------------------------------------------------
 
@@ -258,6 +253,10 @@ class PostgresCdcSource(ReplayableSource):
         except self._connector.errors as error:
             self._close()
             raise IngestError(f"cannot capture from PostgreSQL: {_reason(error)}") from error
+        except PublicationMissing:
+            self._close()
+            self._unpublished = True
+            raise
         except (ChannelError, DeliveryFailed):
             raise  # the channel or the cluster refuses, not the database
         except Exception:
@@ -432,6 +431,7 @@ class PostgresCdcSource(ReplayableSource):
         if self._heartbeat(read.wal_end) or self._batcher.has_events:
             self._batcher.flush()
         self._delivery.run(self._batcher.ready)
+        self._watch.check()
         if read.reply:
             self._status_at = 0.0
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.ingest.cdc.postgres.catalog import Catalog, constant
+from headrace.ingest.cdc.postgres.catalog import Catalog
 from headrace.ingest.cdc.table_filter import FILTER_SETTINGS, TableFilter
 from headrace.ingest.error import IngestError
 from headrace.ingest.settings import Settings
@@ -49,25 +49,3 @@ def test_tables_that_were_added_are_returned() -> None:
     assert Catalog(connection).ensure_publication("p", "filtered", ORDERS) == ["public.orders"]
     connection = Connection(puballtables=[(False,)])
     assert Catalog(connection).ensure_publication("p", "filtered", ORDERS) == []
-
-
-@pytest.mark.parametrize(
-    ("expression", "text"),
-    [
-        ("3", "3"),
-        ("'-3'::integer", "-3"),
-        ("(-1.5)", "-1.5"),
-        ("true", "true"),
-        ("'it''s'::character varying(9)", "it's"),
-        ("'{}'::text[]", "{}"),
-        ("now()", None),
-        ("nextval('s'::regclass)", None),
-        ("('a'::text || 'b'::text)", None),
-        ("'a'::text || 'b'::text", None),
-        ("(2 + 3)", None),
-        ("CURRENT_USER", None),
-        (None, None),
-    ],
-)
-def test_only_constants_are_defaults(expression: str | None, text: str | None) -> None:
-    assert constant(expression) == text

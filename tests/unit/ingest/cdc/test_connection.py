@@ -9,7 +9,7 @@ import pytest
 from pymysql.err import OperationalError
 
 from headrace.ingest.cdc.mysql import snapshot_reader
-from headrace.ingest.cdc.mysql.connection import MysqlCatalog
+from headrace.ingest.cdc.mysql.connection import MysqlCatalog, MysqlConnector
 from headrace.ingest.cdc.mysql.position import LogPosition
 from headrace.ingest.cdc.mysql.snapshot_reader import SnapshotReader
 from headrace.ingest.cdc.postgres.connection import PostgresConnector
@@ -19,6 +19,23 @@ def test_policies_do_not_leave_out_rows_silently(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(psycopg, "connect", lambda url, **more: SimpleNamespace(**more))
     session: Any = PostgresConnector("postgresql://127.0.0.1:1/shop", {}).control()
     assert "-c row_security=off" in session.options
+
+
+def test_parameters_of_libpq_are_joined_with_those_of_change_capture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(psycopg, "connect", lambda url, **more: SimpleNamespace(**more))
+    given = {"options": "-c DateStyle=German", "connect_timeout": "3", "client_encoding": "LATIN1"}
+    session: Any = PostgresConnector("postgresql://127.0.0.1:1/shop", given).control()
+    assert session.options.startswith("-c DateStyle=German -c DateStyle=ISO ")
+    assert (session.connect_timeout, session.client_encoding) == ("3", "UTF8")
+
+
+def test_a_password_that_latin_1_does_not_have_is_sent_as_utf_8() -> None:
+    connector = MysqlConnector("mysql://127.0.0.1:1", "me", "p€ss")
+    assert connector.settings["password"] == "p€ss".encode()
+    with pytest.raises(OperationalError):  # and not one of encodings, whose text has the password
+        connector.open()
 
 
 class FakeServer:

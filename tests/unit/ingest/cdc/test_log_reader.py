@@ -9,7 +9,7 @@ import pytest
 from pymysqlreplication import event, row_event
 
 from headrace.ingest.cdc.mysql.connection import MysqlCatalog, MysqlConnector
-from headrace.ingest.cdc.mysql.log_reader import LogReader
+from headrace.ingest.cdc.mysql.log_reader import LogReader, _problem
 from headrace.ingest.cdc.mysql.position import LogPosition, Position
 from headrace.ingest.error import IngestError
 
@@ -180,3 +180,10 @@ def test_a_transaction_begins_where_the_event_of_its_id_does(reader: Any) -> Non
 def test_xa_is_refused(reader: Any) -> None:
     with pytest.raises(IngestError, match="XA cannot be captured"):
         reader([query("XA START X'31',X'',1")]).read(Stream())
+
+
+@pytest.mark.parametrize(("present", "is_whole"), [(b"\xff\x01", True), (b"\xfe\xff", False)])
+def test_bits_after_the_last_column_are_no_columns(present: bytes, is_whole: bool) -> None:
+    columns = [SimpleNamespace(name=f"c{number}") for number in range(9)]
+    problem = _problem(SimpleNamespace(columns=columns, columns_present_bitmap=present))
+    assert (problem is None) is is_whole

@@ -8,7 +8,7 @@ import pytest
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import EventBatch
 from headrace.ingest.kafka.connect_framing import ConnectFraming
-from headrace.ingest.kafka.framing import FRAMING_SETTINGS, framing_of
+from headrace.ingest.kafka.registry_framing import FRAMING_SETTINGS, registry_framing
 from headrace.ingest.kafka.topic_columns import TopicColumns
 from headrace.ingest.settings import SettingError, Settings
 from headrace.schema.schema import SchemaText, SchemaType
@@ -114,10 +114,10 @@ def test_an_event_without_a_schema_is_not_written() -> None:
 )
 def test_settings_that_exclude_each_other_are_an_error(texts: dict[str, str], flume: bool) -> None:
     with pytest.raises(SettingError):
-        framing_of(Settings.from_texts(FRAMING_SETTINGS, texts), flume_format=flume)
+        registry_framing(Settings.from_texts(FRAMING_SETTINGS, texts), flume_format=flume)
 
 
 def test_the_converter_is_chosen_by_its_name() -> None:
     texts = {"schema.converter": "avro", "schema.registry.url": "http://h"}
-    made = framing_of(Settings.from_texts(FRAMING_SETTINGS, texts), flume_format=False)
+    made = registry_framing(Settings.from_texts(FRAMING_SETTINGS, texts), flume_format=False)
     assert isinstance(made, ConnectFraming)

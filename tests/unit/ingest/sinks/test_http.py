@@ -32,7 +32,7 @@ def answering(status: int) -> Iterator[str]:
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    with HttpServer("127.0.0.1", 0, Handler, name="sink's peer", poll_seconds=0.02) as server:
+    with HttpServer("127.0.0.1", 0, Handler, name="sink's peer") as server:
         yield f"http://{server.address}/in"
 
 

@@ -10,20 +10,24 @@ Rule 3: changes that a snapshot's rows hold already are left out, by the positio
     them is left out.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from headrace.ingest.cdc.batcher import Batcher
 from headrace.ingest.cdc.envelope import Envelope
+from headrace.ingest.cdc.mysql.connection import TableShape
 from headrace.ingest.cdc.mysql.gtid import GtidSet
 from headrace.ingest.cdc.mysql.position import LogPosition, Position, TableProgress
 from headrace.ingest.cdc.mysql.source_block import SourceBlock
+from headrace.ingest.cdc.mysql.statement import calls_function, truncated_table, written_tables
 from headrace.ingest.cdc.table import Row, Table
+from headrace.ingest.error import IngestError
 from headrace.ingest.event import Event
 
-_TRUNCATE: Final = re.compile(
-    r"\s*truncate\s+(?:table\s+)?(`?)([^`\s.;]+)\1(?:\.(`?)([^`\s;]+)\3)?", re.IGNORECASE
+_AS_STATEMENT: Final = (
+    "rows were written with binlog_format = STATEMENT or MIXED, so that they are not in the binary "
+    "log: set binlog_format = ROW on the server and in all sessions, and read the tables again "
+    "with another topic.prefix"
 )
 
 
@@ -33,12 +37,16 @@ class RowChange(NamedTuple):
     Attributes:
         before: None for an insert.
         after: None for a delete.
+        problem: why the row is not whole; None if it is.
+        described: returns the table as the log describes it.
     """
 
     schema: str
     table: str
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
+    problem: str | None = None
+    described: Callable[[], TableShape] | None = None
 
 
 class CapturedTable(NamedTuple):
@@ -52,14 +60,17 @@ class ChangeWriter(NamedTuple):
     """What turns changes into events.
 
     Attributes:
-        tables: returns the table of these columns, or None for one that is not captured.
+        tables: returns the table of these columns, or None for one that is not captured; the last
+            argument is `RowChange.described`.
         transactions: whether events carry transaction metadata.
         forget: forgets the tables, because a statement may have changed their types or keys.
     """
 
     envelope: Envelope
     source: SourceBlock
-    tables: Callable[[str, str, Sequence[str]], CapturedTable | None]
+    tables: Callable[
+        [str, str, Sequence[str], Callable[[], TableShape] | None], CapturedTable | None
+    ]
     transactions: bool = False
     forget: Callable[[], None] = lambda: None
 
@@ -139,21 +150,34 @@ class ChangeStream:
             self._batcher.end(self.position)
 
     def statement(self, schema: str, query: str, log: LogPosition, seconds: int) -> None:
-        """Take a statement that is not BEGIN or COMMIT: TRUNCATE has an event."""
+        """Take a statement that is not BEGIN or COMMIT: TRUNCATE has an event.
+
+        Raises:
+            IngestError: it may write rows of a captured table, which are not in the log.
+        """
         self._writer.forget()
+        for table in written_tables(schema, query):
+            self._refuse(*table, _AS_STATEMENT)
+            # So are the names of a server with lower_case_table_names = 1.
+            self._refuse(table.schema.lower(), table.name.lower(), _AS_STATEMENT)
+        if calls_function(query):
+            raise IngestError(f"{schema}: in a stored function {_AS_STATEMENT}")
         if self.in_transaction:  # more of it may follow, so its id does not name this place
             self._gtids = None
-        found = _TRUNCATE.match(query)
-        if found is not None and self.position.rows == 0:
-            first, second = found[2], found[4]
-            schema, name = (first, second) if second else (schema, first)
-            captured = self._writer.tables(schema, name, ())
+        emptied = truncated_table(schema, query)
+        if emptied is not None and self.position.rows == 0:
+            captured = self._writer.tables(*emptied, (), None)
             if captured is not None and not self._holds_truncate(captured.table):
                 source = self._source(captured.table, 0, log.offset, seconds, 0)
                 events = self._writer.envelope.truncate(captured.table, source)
                 if events:
                     self._batcher.add(events, self._after(log))
         self.end(log, seconds)
+
+    def _refuse(self, schema: str, table: str, problem: str) -> None:
+        """Raise what is wrong with a change, if its table is captured."""
+        if self._writer.tables(schema, table, (), None) is not None:
+            raise IngestError(f"{schema}.{table}: {problem}")
 
     def _after(self, log: LogPosition) -> Position:
         """Return the position after the transaction, which ends at `log`."""
@@ -169,8 +193,11 @@ class ChangeStream:
     def _change(
         self, change: RowChange, number: int, end: int, seconds: int, server_id: int, known: bool
     ) -> None:
+        if change.problem is not None:
+            self._refuse(change.schema, change.table, change.problem)
+            return
         names = tuple((change.after if change.after is not None else change.before) or ())
-        captured = self._writer.tables(change.schema, change.table, names)
+        captured = self._writer.tables(change.schema, change.table, names, change.described)
         if captured is None:
             return
         table = captured.table

@@ -1,6 +1,6 @@
 """Connections to MySQL and MariaDB, and what change capture asks them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -48,6 +48,11 @@ class TableShape(NamedTuple):
     def identifier(self) -> str:
         return f"{self.schema}.{self.name}"
 
+    def covers(self, names: Collection[str]) -> bool:
+        """Whether these are columns of the table, with the key among them."""
+        known = {each.name for each in self.columns}
+        return bool(known) and known.issuperset(names) and set(self.key) <= set(names)
+
     @property
     def ordered(self) -> bool:
         """Whether keys can be compared here as the server compares them: integers only."""
@@ -82,7 +87,8 @@ class MysqlConnector:
             "host": parts.hostname or "127.0.0.1",
             "port": parts.port or 3306,
             "user": user or unquote(parts.username or ""),
-            "password": password or unquote(parts.password or ""),
+            # pymysql would write it in Latin-1, and fail with the password in its message.
+            "password": (password or unquote(parts.password or "")).encode(),
             "charset": "utf8mb4",
             "connect_timeout": 10,
             "autocommit": True,

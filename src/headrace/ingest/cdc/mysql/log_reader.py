@@ -1,10 +1,12 @@
 """Reads a binary log with mysql-replication."""
 
 import re
+from functools import partial
 from typing import Any, Final
 
 from headrace.ingest.cdc.mysql.change_stream import ChangeStream, RowChange
 from headrace.ingest.cdc.mysql.connection import MysqlConnector
+from headrace.ingest.cdc.mysql.logged_table import logged_shape
 from headrace.ingest.cdc.mysql.position import LogPosition, Position
 from headrace.ingest.error import IngestError
 
@@ -28,6 +30,10 @@ _IGNORABLE_FLAG: Final = 0x80
 # Statements inside a transaction, which do not end it.
 _INSIDE: Final = re.compile(
     r"\s*(savepoint|release\s+savepoint|rollback\s+(work\s+)?to)\b", re.IGNORECASE
+)
+_NOT_WHOLE: Final = (
+    "the binary log has {}: set {} = FULL on the server and in all sessions, and read the tables "
+    "again with another topic.prefix"
 )
 _XA: Final = re.compile(r"\s*xa\s", re.IGNORECASE)
 
@@ -85,6 +91,7 @@ class LogReader:
             enable_logging=False,
             only_events=[
                 event.QueryEvent,
+                event.ExecuteLoadQueryEvent,
                 event.RotateEvent,
                 event.XidEvent,
                 event.GtidEvent,
@@ -153,6 +160,9 @@ class LogReader:
                 else:
                     schema = each.schema.decode("utf-8", "replace")
                     stream.statement(schema, each.query, log, each.timestamp)
+            case events.ExecuteLoadQueryEvent():
+                schema, query = _load_statement(each)
+                stream.statement(schema, query, log, each.timestamp)
             case events.RotateEvent():
                 stream.moved(log)
             case _:
@@ -187,12 +197,35 @@ def _check_harmless(event_type: int, flags: int) -> None:
     )
 
 
+def _load_statement(event: Any) -> tuple[str, str]:
+    """Return the schema and the text of a LOAD DATA that is logged as a statement. The library
+    leaves them in the packet."""
+    rest = event.packet.packet.read_all()[event.status_vars_length :]
+    schema, query = rest[: event.schema_length], rest[event.schema_length + 1 :]
+    return schema.decode("utf-8", "replace"), query.decode("utf-8", "replace")
+
+
 def _changes(event: Any) -> list[RowChange]:
+    problem, described = _problem(event), partial(logged_shape, event)
     changes = []
     for row in event.rows:
         before, after = row.get("before_values"), row.get("after_values")
         if "values" in row:
             is_insert = type(event).__name__ == "WriteRowsEvent"
             before, after = (None, row["values"]) if is_insert else (row["values"], None)
-        changes.append(RowChange(event.schema, event.table, before, after))
+        changes.append(RowChange(event.schema, event.table, before, after, problem, described))
     return changes
+
+
+def _problem(event: Any) -> str | None:
+    """Return why the rows of an event are not whole; None if they are. The server's settings were
+    checked, but may have been changed since, or for one session."""
+    columns = getattr(event, "columns", ())
+    if any(not each.name for each in columns):
+        return _NOT_WHOLE.format("columns without names", "binlog_row_metadata")
+    for name in ("columns_present_bitmap", "columns_present_bitmap2"):
+        present = getattr(event, name, None)
+        whole = (1 << len(columns)) - 1  # the bits after the last column may be anything
+        if present is not None and int.from_bytes(present, "little") & whole != whole:
+            return _NOT_WHOLE.format("parts of rows", "binlog_row_image")
+    return None

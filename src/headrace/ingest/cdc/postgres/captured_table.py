@@ -12,7 +12,7 @@ from headrace.ingest.cdc.topic_name import topic_of
 
 
 class ColumnDefault(NamedTuple):
-    """A default that is a constant: its text, and the type that the text is of."""
+    """A default that a schema can hold: its text, and the type that the text is of."""
 
     column: str
     text: str
@@ -28,7 +28,7 @@ class TableFacts(NamedTuple):
             INDEX those of the index, because deletes have no others.
         required: the names of columns that are NOT NULL.
         key_types: the names of the key's types.
-        defaults: those that are constants.
+        defaults: those that a schema can hold.
     """
 
     key: tuple[str, ...] = ()
@@ -99,6 +99,8 @@ class TableFactory:
         kind = self._types.find(column.type_id, column.modifier)
         if default is not None and default[2:] != (column.type_id, column.modifier):
             default = None  # the catalog's of now, of another type than the change has
+        if kind.schema["type"] == "struct":
+            default = None  # Connect has no defaults of structs
         return Column(column.name, kind, nullable, default and _default_json(kind, default.text))
 
 

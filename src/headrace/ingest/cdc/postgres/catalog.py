@@ -1,9 +1,9 @@
 """What change capture asks PostgreSQL's catalog, and the publication it makes."""
 
-import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.ingest.cdc.postgres.captured_table import ColumnDefault, TableFacts
+from headrace.ingest.cdc.postgres.column_default import default_text
 from headrace.ingest.cdc.postgres.column_type import PostgresType
 from headrace.ingest.cdc.postgres.lsn import parse_lsn
 from headrace.ingest.cdc.postgres.pgoutput import RelationColumn
@@ -14,20 +14,17 @@ from headrace.ingest.error import IngestError
 if TYPE_CHECKING:
     import psycopg
 
-_CONSTANT: Final = re.compile(
-    r"""\(?(?:'((?:[^']|'')*)'|(-?[0-9.]+|true|false))\)?(?:::[\w ."()\[\],]+)?"""
-)
 _COLUMNS_SQL = """
     SELECT a.attname, a.atttypid, a.atttypmod, a.attnotnull, t.typname,
            array_position((i.indkey::smallint[])[0:i.indnkeyatts - 1], a.attnum),
-           pg_get_expr(d.adbin, d.adrelid)
+           pg_get_expr(d.adbin, d.adrelid), a.attgenerated <> ''
     FROM pg_attribute a
     JOIN pg_class c ON c.oid = a.attrelid
     JOIN pg_type t ON t.oid = a.atttypid
     LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     LEFT JOIN pg_index i ON i.indrelid = a.attrelid
         AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
-    WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+    WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
     ORDER BY a.attnum
 """
 _TABLES_SQL = """
@@ -36,6 +33,7 @@ _TABLES_SQL = """
            c.relkind
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 """
+_OPERATIONS: Final = "cudt"
 # Changes of partitions are sent as those of the table that they belong to.
 _VIA_ROOT: Final = " WITH (publish_via_partition_root = true)"
 _PARTITIONS_SQL = """
@@ -64,7 +62,7 @@ class PublishedTable(NamedTuple):
     """A table of a publication.
 
     Attributes:
-        columns: the published ones.
+        columns: the published ones, and those that the server computes.
         rows: the condition of published rows; None for all.
         file: changes when the table is truncated.
         kind: `relkind`: r, or p for one with partitions.
@@ -230,6 +228,23 @@ class Catalog:
         ).fetchall()
         return [(schema, name) for schema, name in rows if tables.includes(schema, name)]
 
+    def published_names(self, publication: str) -> list[tuple[str, str]]:
+        """Return the schemas and names of a publication's tables; none without the publication."""
+        return self._connection.execute(
+            "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s",
+            [publication],
+        ).fetchall()
+
+    def unpublished_operations(self, publication: str) -> set[str]:
+        """Return the operations that a publication does not send: some of c, u, d, t."""
+        row = self._connection.execute(
+            "SELECT pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_publication "
+            "WHERE pubname = %s",
+            [publication],
+        ).fetchone()
+        sent = row or (True,) * len(_OPERATIONS)
+        return {op for op, is_sent in zip(_OPERATIONS, sent, strict=True) if not is_sent}
+
     def published(self, publication: str, tables: TableFilter) -> list[PublishedTable]:
         """Return the tables of a publication that the filter lets through, by name."""
         rows = self._connection.execute(
@@ -253,6 +268,8 @@ class Catalog:
         schema, name, identity, replica_identity, file, has_key, kind = row
         columns = self._connection.execute(_COLUMNS_SQL, [identity]).fetchall()
         published = fields.get("attnames")
+        if published is not None and set(published) == {row[0] for row in columns if not row[7]}:
+            published = None  # all that are sent; the rows that are read first have computed ones
         return PublishedTable(
             schema,
             name,
@@ -277,32 +294,15 @@ class Catalog:
 
 
 def _facts(rows: list[Any]) -> TableFacts:
-    key = sorted((row for row in rows if row[5] is not None), key=lambda row: row[5])
+    stored = [row for row in rows if not row[7]]  # computed columns are not in the stream
+    key = sorted((row for row in stored if row[5] is not None), key=lambda row: row[5])
     return TableFacts(
         tuple(row[0] for row in key),
         frozenset(row[0] for row in rows if row[3]),
         tuple(row[4] for row in key),
         tuple(
             ColumnDefault(row[0], text, row[1], row[2])
-            for row in rows
-            if (text := constant(row[6])) is not None
+            for row in stored
+            if (text := default_text(row[6], row[4])) is not None
         ),
     )
-
-
-def constant(expression: str | None) -> str | None:
-    """Return the text of a default that is a constant; None for any other expression, which only
-    the server can evaluate.
-
-    >>> constant("'it''s'::text"), constant("-3"), constant("now()")
-    ("it's", '-3', None)
-    """
-    if expression is None:
-        return None
-    found = _CONSTANT.fullmatch(expression)
-    if found is None:
-        return None
-    quoted, plain = found.groups()
-    if plain is not None:
-        return str(plain)
-    return str(quoted).replace("''", "'")

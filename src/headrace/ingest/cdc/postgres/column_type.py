@@ -22,9 +22,11 @@ from headrace.ingest.cdc.table import ColumnType
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _DAY_US: Final = 86_400_000_000
-# What Debezium writes for infinite timestamps.
-_INFINITY: Final = {"infinity": "9223372036825200000", "-infinity": "-9223372036832400000"}
-_INFINITE_DAY: Final = {"infinity": "2147483647", "-infinity": "-2147483648"}
+# What Debezium writes for infinite timestamps, in microseconds, and for infinite dates.
+_INFINITY: Final = {"infinity": 9_223_372_036_825_200_000, "-infinity": -9_223_372_036_832_400_000}
+_INFINITE_DAY: Final = {"infinity": "-2147472692", "-infinity": "-2147472691"}
+_MOST_DIGITS: Final = 6
+_LONG_YEAR: Final = 9999
 _INTERVAL: Final = re.compile(r"(-?\+?\d+) (year|mon|day)s?")
 _CLOCK: Final = re.compile(r"([+-]?)(\d+):(\d+):(\d+)(?:\.(\d+))?")
 _MONTH_US: Final = int(_DAY_US * 365.25 / 12)
@@ -127,6 +129,8 @@ class ColumnTypes:
                 return self._textual(_hstore, "io.debezium.data.Json")
             case "time" | "timestamp":
                 return _temporal(name, 0 <= modifier <= 3)
+            case "timestamptz":
+                return _zoned(modifier if 0 <= modifier <= _MOST_DIGITS else _MOST_DIGITS)
             case "bit" if modifier == 1:
                 return _PLAIN["bool"]
             case "bit" | "varbit":
@@ -146,6 +150,12 @@ def _temporal(name: str, short: bool) -> ColumnType:
     if short:
         return ColumnType(_timestamp_ms, connect("int64", "io.debezium.time.Timestamp"))
     return ColumnType(_timestamp_us, connect("int64", "io.debezium.time.MicroTimestamp"))
+
+
+def _zoned(digits: int) -> ColumnType:
+    """Return the type of moments: ISO 8601 in UTC, with the digits that the column has."""
+    schema = connect("string", "io.debezium.time.ZonedTimestamp")
+    return ColumnType(lambda text: _timestamptz(text, digits), schema)
 
 
 def _as_it_is(text: str) -> str:
@@ -190,12 +200,17 @@ def _days(text: str) -> int:
     """Return the days since 1970, also of years that Python's dates do not have."""
     day, _, era = text.partition(" ")
     year, month, rest = day.split("-")
-    number = int(year) if era != "BC" else 1 - int(year)
-    if 1 <= number <= 9999:
+    number = _year(year, era)
+    if 1 <= number <= _LONG_YEAR:
         return date(number, int(month), int(rest)).toordinal() - _EPOCH_DAY
     cycles, year_of_cycle = divmod(number - 1, 400)
     inside = date(year_of_cycle + 1, int(month), int(rest)).toordinal()
     return cycles * 146_097 + inside - _EPOCH_DAY
+
+
+def _year(text: str, era: str) -> int:
+    """Return a year as ISO 8601 counts: the one before 1 is 0, and -1 is before that."""
+    return 1 - int(text) if era else int(text)
 
 
 def _time_us(text: str) -> int:
@@ -206,28 +221,35 @@ def _time_us(text: str) -> int:
 
 
 def _micros(text: str) -> int:
+    if text in _INFINITY:
+        return _INFINITY[text]
     era = " BC" if text.endswith(" BC") else ""
     day, clock = text.removesuffix(" BC").split(" ")
     return _days(day + era) * _DAY_US + _time_us(clock)
 
 
 def _timestamp_us(text: str) -> str:
-    return _INFINITY.get(text) or str(_micros(text))
+    return str(_micros(text))
 
 
 def _timestamp_ms(text: str) -> str:
-    return _INFINITY.get(text) or str(_micros(text) // 1000)
+    return str(_micros(text) // 1000)
 
 
-def _timestamptz(text: str) -> str:
-    """Return ISO 8601 with six digits: the session's zone is UTC, so the text ends with +00."""
+def _timestamptz(text: str, digits: int) -> str:
+    """Return a moment in ISO 8601: the session's zone is UTC, so the text ends with +00."""
     if text in _INFINITY:
         return f'"{text}"'
     era = " BC" if text.endswith(" BC") else ""
     day, clock = text.removesuffix(" BC").removesuffix("+00").split(" ")
     whole, _, fraction = clock.partition(".")
-    sign = "-" if era else ""
-    return f'"{sign}{day}T{whole}.{fraction.ljust(6, "0")}Z"'
+    if era or day[4] != "-":
+        year, rest = day.split("-", maxsplit=1)
+        number = _year(year, era)
+        day = f"{number:05d}-{rest}" if number < 0 else f"{number:04d}-{rest}"
+        day = f"+{day}" if number > _LONG_YEAR else day
+    part = f".{fraction.ljust(digits, '0')}" if digits else ""
+    return f'"{day}T{whole}{part}Z"'
 
 
 def _timetz(text: str) -> str:
@@ -297,7 +319,6 @@ _PLAIN: Final[dict[str, ColumnType]] = {
     "float4": ColumnType(float_json, connect("float")),
     "float8": ColumnType(float_json, connect("double")),
     "date": ColumnType(_date, connect("int32", "io.debezium.time.Date")),
-    "timestamptz": ColumnType(_timestamptz, connect("string", "io.debezium.time.ZonedTimestamp")),
     "timetz": ColumnType(_timetz, connect("string", "io.debezium.time.ZonedTime")),
     "interval": ColumnType(_interval, connect("int64", "io.debezium.time.MicroDuration")),
     "point": ColumnType(

@@ -25,7 +25,8 @@ class PostgresConnector:
 
     Args:
         url: `postgresql://host:port/database`.
-        options: libpq's parameters that are not in the URL: user, password, sslmode, ...
+        options: libpq's parameters that are not in the URL: user, password, sslmode, ... The
+            encoding, and the forms of values in `options`, are those of change capture.
 
     Raises:
         ConfigError: psycopg is missing.
@@ -59,14 +60,14 @@ class PostgresConnector:
         return self._open(replication="database")
 
     def _open(self, **more: Any) -> "psycopg.Connection[Any]":
-        return self._connect(
-            self._url,
-            autocommit=True,
-            client_encoding="UTF8",
-            connect_timeout=_CONNECT_SECONDS,
-            application_name="headrace",
-            options=_SESSION,
-            keepalives_idle=30,
+        parameters: dict[str, Any] = {
+            "connect_timeout": _CONNECT_SECONDS,
+            "application_name": "headrace",
+            "keepalives_idle": 30,
             **self._options,
+            "client_encoding": "UTF8",
+            # The last one of two values counts.
+            "options": f"{self._options.get('options', '')} {_SESSION}".strip(),
             **more,
-        )
+        }
+        return self._connect(self._url, autocommit=True, **parameters)

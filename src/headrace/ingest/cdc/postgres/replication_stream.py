@@ -22,6 +22,15 @@ _IS_DATA: Final = ord("w")
 _IS_KEEPALIVE: Final = ord("k")
 _EPOCH_US: Final = 946_684_800_000_000
 _MESSAGES_PER_READ: Final = 2000
+_BYTES_PER_READ: Final = 4 << 20
+_UNDEFINED_OBJECT: Final = b"42704"
+# libpq's code of the field with an error's SQLSTATE.
+_SQLSTATE: Final = ord("C")
+
+
+class PublicationMissing(IngestError):
+    """The log has changes of a time in which the publication did not exist. PostgreSQL looks it up
+    as it was then, so that they cannot be read, also when it exists by now."""
 
 
 class NewSlot(NamedTuple):
@@ -61,6 +70,7 @@ class ReplicationStream:
         self._connection = connection
         self._pq = connection.pgconn
         self._received = 0
+        self._publication = ""
 
     def create_slot(self, slot: str) -> NewSlot:
         """Create a slot and export the snapshot of its beginning. It waits for the end of every
@@ -77,6 +87,7 @@ class ReplicationStream:
         Raises:
             IngestError: the server refuses.
         """
+        self._publication = publication
         names = _quoted(publication).replace("'", "''")
         self._run(
             f"START_REPLICATION SLOT {_quoted(slot)} LOGICAL {format_lsn(lsn)} "
@@ -85,14 +96,15 @@ class ReplicationStream:
         self._received = lsn
 
     def read(self, seconds: float) -> StreamRead:
-        """Return what arrived; wait up to `seconds` for the first message.
+        """Return what arrived, at most some megabytes; wait up to `seconds` for the first message.
 
         Raises:
+            PublicationMissing: the publication did not exist when something was changed.
             IngestError: the server ended the stream, or the connection broke.
         """
         messages: list[tuple[int, bytes]] = []
-        wal_end, reply = 0, False
-        while len(messages) < _MESSAGES_PER_READ:
+        wal_end, reply, size_bytes = 0, False, 0
+        while len(messages) < _MESSAGES_PER_READ and size_bytes < _BYTES_PER_READ:
             size, data = self._pq.get_copy_data(1)
             if size == 0:
                 if messages or wal_end or not self._wait(seconds):
@@ -100,7 +112,8 @@ class ReplicationStream:
                 seconds = 0.0
                 continue
             if size < 0:
-                raise IngestError(f"PostgreSQL ended the stream: {self._end()}")
+                raise self._end()
+            size_bytes += size
             if data[0] == _IS_DATA:
                 start, end, _ = _DATA.unpack_from(data, 1)
                 messages.append((start, bytes(data[25:])))
@@ -137,10 +150,14 @@ class ReplicationStream:
         poll.register(self._pq.socket, event)
         return bool(poll.poll(seconds * 1000))
 
-    def _end(self) -> str:
+    def _end(self) -> IngestError:
         result = self._pq.get_result()
-        message = result.error_message if result is not None else self._pq.error_message
-        return message.decode("utf-8", "replace").strip() or "it shuts down"
+        text = result.error_message if result is not None else self._pq.error_message
+        message = text.decode("utf-8", "replace").strip() or "it shuts down"
+        state = None if result is None else result.error_field(_SQLSTATE)
+        if state == _UNDEFINED_OBJECT and self._publication in message:
+            return PublicationMissing(f"PostgreSQL ended the stream: {message}")
+        return IngestError(f"PostgreSQL ended the stream: {message}")
 
     def _run(self, command: str) -> Any:
         result = self._pq.exec_(command.encode())

@@ -20,7 +20,7 @@ FRAMING_SETTINGS: Final = (
 _OF_BODIES: Final = ("schemaURL", "allowedSchemaURLs")
 
 
-class Framing(Protocol):
+class RegistryFraming(Protocol):
     """Puts the ids of schemas in front of keys and values."""
 
     def frame(self, topic: str, batch: EventBatch, values: list[bytes]) -> Sequence[bytes | None]:
@@ -41,7 +41,7 @@ class Framing(Protocol):
         """Give connections back."""
 
 
-def framing_of(settings: Settings, *, flume_format: bool) -> Framing | None:
+def registry_framing(settings: Settings, *, flume_format: bool) -> RegistryFraming | None:
     """Return the framing that a sink asks for; None if it names no registry.
 
     Raises:
