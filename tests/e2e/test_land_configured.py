@@ -1,145 +1,32 @@
 """`headrace land --configured`: topics say themselves which tables they land in."""
 
-import json
 import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import urllib.request
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from headrace.client import Admin, ClientSettings, ConnectionPool, NewTopic, TopicPartition, Writer
-from headrace.client.admin.admin import ConfigChange
-from headrace.client.error import BrokerError
+from headrace.client import ClientSettings, ConnectionPool, TopicPartition
 from headrace.client.group.group_admin import GroupAdmin
-from headrace.landing.configured.landing_status import GROUP, LandingStatus
-from headrace.model.config_code import ConfigOperation, ConfigResourceType
-from headrace.process.die_with_parent import die_with_parent
+from headrace.landing.configured.landing_status import GROUP
 from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.testing.readiness import wait_until
 from headrace.wire.error_code import ErrorCode
 from testkit.process.broker_process import BrokerProcess
-from testkit.process.command_line import Finished, run_headrace
+from testkit.process.command_line import run_headrace
+from testkit.sample.configured_lake import ConfiguredLake
 
-deltalake = pytest.importorskip("deltalake")
+pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
 START_SECONDS = 300.0
 KILLS = int(os.environ.get("HEADRACE_LAND_KILLS", "3"))
 PASSWORD = "correct-horse"
 QUICK = {"freshness.ms": "100"}
-
-
-class Lake:
-    """Topics of one broker, and the tables that they land in."""
-
-    def __init__(self, broker: str, folder: Path) -> None:
-        self.broker = broker
-        self.folder = folder
-        self.catalog = {"uri": f"sqlite:///{folder}/lake.db", "warehouse": f"file://{folder}/files"}
-        self._settings = ClientSettings.of({"bootstrap.servers": broker})
-        self._created: list[str] = []
-
-    @property
-    def words(self) -> list[str]:
-        pairs = [f"lake:{key}={text}" for key, text in self.catalog.items()]
-        catalog = [word for each in pairs for word in ("--catalog", each)]
-        return ["land", "--configured", "--folder", str(self.folder), *catalog]
-
-    def land(self, *words: str) -> Finished:
-        """Land every topic once."""
-        environment = {"HEADRACE_BROKERS": self.broker}
-        return run_headrace(*self.words, "--available-now", *words, environment=environment)
-
-    @contextmanager
-    def landing(self, log: Path, *words: str) -> Iterator[Any]:
-        """Land in a process of its own."""
-        with (
-            log.open("ab") as out,
-            subprocess.Popen(
-                [sys.executable, "-m", "headrace.cli.main", *self.words, *words],
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "HEADRACE_BROKERS": self.broker},
-                preexec_fn=die_with_parent,
-            ) as process,
-        ):
-            try:
-                yield process
-            finally:
-                process.kill()
-
-    def create(self, name: str, table: Mapping[str, str] | None = None) -> None:
-        configs = {f"headrace.table.{key}": text for key, text in (table or {}).items()}
-        with ConnectionPool(self._settings) as pool:
-            outcome = Admin(pool).create_topics([NewTopic(name, 2, 1, configs)])[name]
-        self._created.append(name)
-        assert outcome is None, outcome
-
-    def configure(self, name: str, table: Mapping[str, str]) -> BrokerError | None:
-        changes = [
-            ConfigChange(ConfigOperation.SET, f"headrace.table.{key}", text)
-            for key, text in table.items()
-        ]
-        with ConnectionPool(self._settings) as pool:
-            return Admin(pool).alter_configs(ConfigResourceType.TOPIC, {name: changes})[name]
-
-    def delete(self, name: str) -> None:
-        self._created.remove(name)
-        with ConnectionPool(self._settings) as pool:
-            assert Admin(pool).delete_topics([name]) == {name: None}
-
-    def delete_all(self) -> None:
-        """Leave no topic that another test's process would land."""
-        with ConnectionPool(self._settings) as pool:
-            Admin(pool).delete_topics(self._created)
-
-    def put(self, name: str, values: range) -> None:
-        rows = {
-            "partition": pa.array([each % 2 for each in values], pa.int32()),
-            "value": pa.array([b'{"id": %d}' % each for each in values], pa.binary()),
-        }
-        with Writer(self._settings, name) as writer:
-            writer.write(pa.table(rows))
-            writer.flush()
-
-    def ids(self, table: str) -> list[int]:
-        """Return the values of a raw or JSON table, sorted; none if there is no table."""
-        kind, _, name = table.partition(":")
-        if kind == "delta":
-            path = str(self.folder / name)
-            if not deltalake.DeltaTable.is_deltatable(path):
-                return []
-            rows = deltalake.DeltaTable(path).to_pyarrow_table()
-        else:
-            from pyiceberg.catalog import load_catalog
-
-            rows = load_catalog("lake", **self.catalog).load_table("shop.t").scan().to_arrow()
-        if "id" in rows.column_names:
-            return sorted(rows["id"].to_pylist())
-        return sorted(json.loads(each)["id"] for each in rows["value"].to_pylist())
-
-    def wait_for(self, table: str, count: int, log: Path) -> None:
-        try:
-            wait_until(
-                lambda: len(self.ids(table)) >= count, what=table, timeout_seconds=START_SECONDS
-            )
-        except TimeoutError:
-            raise AssertionError(log.read_text()) from None
-
-    def statuses(self) -> dict[str, LandingStatus]:
-        with ConnectionPool(self._settings) as pool:
-            found = GroupAdmin(pool).committed(GROUP)
-        statuses = [(each.topic, LandingStatus.of(one.metadata)) for each, one in found.items()]
-        return {topic: each for topic, each in statuses if each is not None}
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +37,8 @@ def land_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProc
 
 
 @pytest.fixture
-def lake(land_broker: BrokerProcess, tmp_path: Path) -> Iterator[Lake]:
-    found = Lake(land_broker.address, tmp_path)
+def lake(land_broker: BrokerProcess, tmp_path: Path) -> Iterator[ConfiguredLake]:
+    found = ConfiguredLake(land_broker.address, tmp_path)
     yield found
     found.delete_all()
 
@@ -164,7 +51,7 @@ def logged(log: Path, text: str) -> None:
     )
 
 
-def test_topics_land_where_their_configuration_says(lake: Lake, topic: str) -> None:
+def test_topics_land_where_their_configuration_says(lake: ConfiguredLake, topic: str) -> None:
     tables = {"a": "delta:shop/a", "b": "iceberg:lake.shop.t"}
     lake.create(f"{topic}-a", {"name": tables["a"]})
     lake.create(f"{topic}-b", {"name": tables["b"], "format": "json", "schema": "id INT"})
@@ -184,7 +71,9 @@ def test_topics_land_where_their_configuration_says(lake: Lake, topic: str) -> N
     assert f"{topic}-c" not in first.out
 
 
-def test_keys_are_checked_where_they_are_set_and_described(lake: Lake, topic: str) -> None:
+def test_keys_are_checked_where_they_are_set_and_described(
+    lake: ConfiguredLake, topic: str
+) -> None:
     lake.create(topic, {"name": "delta:clicks"})
 
     refused = lake.configure(topic, {"name": "delta:../../etc/clicks"})
@@ -200,7 +89,7 @@ def test_keys_are_checked_where_they_are_set_and_described(lake: Lake, topic: st
 
 
 def test_topics_are_found_changed_and_lost_while_it_runs(
-    lake: Lake, topic: str, tmp_path: Path
+    lake: ConfiguredLake, topic: str, tmp_path: Path
 ) -> None:
     one, two, log = f"{topic}-one", f"{topic}-two", tmp_path / "land.log"
     lake.create(one)
@@ -227,12 +116,14 @@ def test_topics_are_found_changed_and_lost_while_it_runs(
         lake.wait_for("delta:two again", 10, log)
         # Not configured any more.
         assert lake.configure(two, {"name": ""}) is None
-        logged(log, f"{two} -> delta:two again: it lands no more")
+        logged(log, f"{two} -> delta:two again: landing ends")
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 0, log.read_text()
 
 
-def test_a_table_that_fails_delays_no_other(lake: Lake, topic: str, tmp_path: Path) -> None:
+def test_a_table_that_fails_delays_no_other(
+    lake: ConfiguredLake, topic: str, tmp_path: Path
+) -> None:
     bad, good, log = f"{topic}-bad", f"{topic}-good", tmp_path / "land.log"
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad/notes.txt").write_text("mine")
@@ -243,20 +134,20 @@ def test_a_table_that_fails_delays_no_other(lake: Lake, topic: str, tmp_path: Pa
         for number in range(2):
             lake.put(good, range(10 * number, 10 * number + 10))
             lake.wait_for("delta:good", 10 * number + 10, log)
-        logged(log, f"{bad} -> delta:bad: delta:bad is a folder with other files")
+        logged(log, f"{bad} -> delta:bad: delta:bad already exists and is not a Delta table")
         found = re.search(r"Metrics are at (\S+)", log.read_text())
         assert found is not None
         assert figures(found[1], "headrace_land_failing") == {bad: 1, good: 0}
         assert figures(found[1], "headrace_land_table_rows")[good] == 20
         assert figures(found[1], "headrace_land_lag")[good] == 0
         wait_until(
-            lambda: "other files" in str(lake.statuses().get(bad)),
+            lambda: "is not a Delta table" in str(lake.statuses().get(bad)),
             what="the problem in the group",
             timeout_seconds=START_SECONDS,
         )
         (tmp_path / "bad/notes.txt").unlink()
         lake.wait_for("delta:bad", 4, log)
-        logged(log, f"{bad} -> delta:bad: it lands again")
+        logged(log, f"{bad} -> delta:bad: landing works again")
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 0, log.read_text()
 
@@ -274,7 +165,7 @@ def figures(url: str, name: str) -> dict[str, float]:
 
 
 def test_kill_9_at_any_moment_loses_and_doubles_nothing(
-    lake: Lake, topic: str, tmp_path: Path
+    lake: ConfiguredLake, topic: str, tmp_path: Path
 ) -> None:
     chance = random.Random(topic)
     names = [f"{topic}-{each}" for each in range(3)]
@@ -301,7 +192,32 @@ def test_kill_9_at_any_moment_loses_and_doubles_nothing(
         assert lake.ids(f"delta:{each}") == [*range(number)]
 
 
-def test_many_topics_take_turns(lake: Lake, topic: str) -> None:
+def test_two_processes_make_one_of_two_tables_around_each_other(
+    lake: ConfiguredLake, topic: str, tmp_path: Path
+) -> None:
+    tables = {f"{topic}-outer": "delta:x", f"{topic}-inner": "delta:x/y"}
+    for name, table in tables.items():
+        lake.create(name, {"name": table, **QUICK})
+        lake.put(name, range(10))
+    logs = [tmp_path / f"land-{number}.log" for number in range(2)]
+
+    def landed() -> list[str]:
+        return [each for each in tables.values() if lake.ids(each) == [*range(10)]]
+
+    with lake.landing(logs[0]), lake.landing(logs[1]):
+        wait_until(lambda: bool(landed()), what="a table", timeout_seconds=START_SECONDS)
+        for log in logs:  # each of them has tried the other one
+            wait_until(
+                lambda log=log: re.search("is inside|not a Delta table", log.read_text()),  # type: ignore[misc]
+                what="a refusal",
+                timeout_seconds=START_SECONDS,
+            )
+
+    assert len(landed()) == 1
+    assert sum(1 for _ in tmp_path.rglob("_delta_log")) == 1
+
+
+def test_many_topics_take_turns(lake: ConfiguredLake, topic: str) -> None:
     names = [f"{topic}-{each}" for each in range(12)]
     for each in names:
         lake.create(each, {"name": f"delta:many/{each}"})
@@ -316,7 +232,7 @@ def test_many_topics_take_turns(lake: Lake, topic: str) -> None:
     assert [offsets[TopicPartition(each, 0)] for each in names] == [2] * 12
 
 
-def test_a_topic_that_cannot_land_is_exit_code_1(lake: Lake, topic: str) -> None:
+def test_a_topic_that_cannot_land_is_exit_code_1(lake: ConfiguredLake, topic: str) -> None:
     lake.create(topic, {"name": "iceberg:nowhere.shop.t"})
     lake.put(topic, range(3))
 
@@ -363,7 +279,7 @@ def test_a_process_logs_in_and_lands_what_it_may_read(
     with BrokerProcess(tmp_path_factory.mktemp("secure") / "broker", settings) as process:
         found = re.search(r"listens on (\S+), (\S+)", process.log)
         assert found is not None
-        lake = Lake(found[1], tmp_path)
+        lake = ConfiguredLake(found[1], tmp_path)
         lake.create(topic, {"name": "delta:clicks"})
         lake.create(f"{topic}-hidden", {"name": "delta:hidden"})
         lake.put(topic, range(5))

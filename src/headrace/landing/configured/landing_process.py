@@ -6,7 +6,7 @@ Rule 2: only topics with new records get a turn, and only `workers` of them at o
 threads grow with the workers, not with the topics.
 Rule 3: a topic that fails is tried again later and later. It delays no other: a turn that hangs
 gives its place to another one, and a long one ends after a while if others wait.
-Rule 4: a topic has one turn at a time. One that is configured otherwise ends its turn first.
+Rule 4: a topic has one turn at a time. If its configuration has changed, that turn ends first.
 """
 
 import time
@@ -85,7 +85,7 @@ class LandingProcess:
         self._failed = False
 
     def readings(self) -> list[Reading]:
-        """Return the metrics."""
+        """Return the metrics of all topics; called once per scrape, in the endpoint's thread."""
         return readings(lambda: list(self._landings.values()))
 
     def run(self, stopped: Callable[[], bool]) -> bool:
@@ -142,7 +142,7 @@ class LandingProcess:
     # -- which topics land
 
     def _look(self, pool: ConnectionPool) -> None:
-        """Find topics that were configured, configured otherwise, created again or deleted."""
+        """Find topics that were configured, configured differently, created again or deleted."""
         began = time.monotonic()
         found = configured_topics(pool)
         for name, landing in list(self._landings.items()):
@@ -152,11 +152,11 @@ class LandingProcess:
             elif landing.running:
                 landing.cancelled = True
             else:
-                self._drop(pool, landing, found)
+                self._replace_or_end(pool, landing, found)
         for name, topic in found.topics.items():
             if name not in self._landings:
                 self._landings[name] = TopicLanding(topic, Totals())
-                self._say(f"{self._landings[name]}: it lands")
+                self._say(f"{self._landings[name]}: landing begins")
         for name, problem in found.problems.items():
             if self._refused.get(name) != problem:
                 self._warn(f"{name} does not land: {problem}")
@@ -165,18 +165,21 @@ class LandingProcess:
         took = time.monotonic() - began
         self._look_at = time.monotonic() + max(_LOOK_SECONDS, 10 * took)
 
-    def _drop(self, pool: ConnectionPool, landing: TopicLanding, found: ConfiguredTopics) -> None:
+    def _replace_or_end(
+        self, pool: ConnectionPool, landing: TopicLanding, found: ConfiguredTopics
+    ) -> None:
         name = landing.configured.name
         new = found.topics.get(name)
         if new is None:
             del self._landings[name]
             self._status.forget(pool, name, landing.partitions)
-            self._say(f"{landing}: it lands no more; the topic is gone, or names no table")
+            self._say(f"{landing}: landing ends, because the topic is gone or names no table")
             return
-        totals = landing.totals if new.topic_id == landing.configured.topic_id else Totals()
+        same = new.topic_id == landing.configured.topic_id
+        totals = landing.totals if same else Totals()
         self._landings[name] = TopicLanding(new, totals)
-        what = "configured" if new.topic_id == landing.configured.topic_id else "created"
-        self._say(f"{self._landings[name]}: the topic was {what} again, and lands so now")
+        what = "its configuration has changed" if same else "the topic was created again"
+        self._say(f"{self._landings[name]}: landing begins again, because {what}")
 
     # -- turns
 
@@ -212,7 +215,7 @@ class LandingProcess:
     def _ends_of(
         self, landing: TopicLanding, ends: Mapping[TopicPartition, FoundOffset | ClientError]
     ) -> dict[int, int] | None:
-        """Return where a topic ends; None if that is not known, which is said."""
+        """Return where a topic ends; None if that is not known, which is reported."""
         known: dict[int, int] = {}
         for place in landing.partitions:
             found = ends[place]
@@ -220,7 +223,7 @@ class LandingProcess:
                 known[place.partition] = found.offset
                 continue
             if isinstance(found, BrokerError) and found.code in _GONE:
-                self._look_at = 0.0  # deleted: the next look says so
+                self._look_at = 0.0  # deleted: the next look finds that
                 landing.due_at = time.monotonic() + 1.0
                 return None
             self._fail(landing, f"{place} cannot be read: {found}", found)
@@ -274,7 +277,7 @@ class LandingProcess:
             if isinstance(outcome, TurnResult):
                 rows = outcome.landed.rows
                 if landing.succeed(outcome.landed, outcome.rows):
-                    self._say(f"{landing}: it lands again")
+                    self._say(f"{landing}: landing works again")
                 if rows:
                     self._say(f"{landing}: {rows} rows, {landing.rows} in all")
             else:

@@ -9,7 +9,7 @@ GROUP: Final = "headrace-land"
 how far they are."""
 
 _VERSION: Final = 1
-# Brokers take 4096 bytes of metadata, if not configured otherwise, and names take some.
+# Brokers take 4096 bytes of metadata, by default, and names take some.
 _MOST_BYTES: Final = 1500
 
 
@@ -23,7 +23,7 @@ class LandingStatus:
         landed_ms: when the last commit was made; None before the first of this process.
         complete_ms: when the table had every record that the topic had then; None before that.
         problem: why it does not land now.
-        seen_ms: when this was said.
+        seen_ms: when this was reported.
     """
 
     table: str

@@ -1,6 +1,7 @@
 """Publishes how far tables are, as offsets of a group: for the console and `headrace lag`.
 
-Rule 1: it is for people. A landing reads its table's offsets only: no harm if this fails.
+Rule 1: it only shows progress. A landing reads nothing but the offsets in its table, so it does no
+harm if this fails.
 Rule 2: a topic whose table cannot be read keeps the offsets that were published before.
 """
 
@@ -17,7 +18,7 @@ from headrace.landing.configured.topic_landing import TopicLanding
 from headrace.model.ids import TopicPartition
 
 # Offsets of a group without members expire; and this shows that the process lives.
-_AGAIN_SECONDS: Final = 60.0
+_REPUBLISH_SECONDS: Final = 60.0
 _AT_ONCE: Final = 200
 
 
@@ -53,7 +54,7 @@ class StatusGroup:
             name = landing.configured.name
             new = _Published(self._offsets(landing), landing.status(now_ms), now)
             old = self._published.get(name)
-            if old is None or now - old.at > _AGAIN_SECONDS or _shown(old) != _shown(new):
+            if old is None or now - old.at > _REPUBLISH_SECONDS or _shown(old) != _shown(new):
                 changed[name] = new
                 if len(changed) >= _AT_ONCE:
                     break  # the others come next time

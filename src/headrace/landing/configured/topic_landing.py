@@ -39,7 +39,7 @@ class TopicLanding:
         lag: how many offsets the table lacks; None while that is not known.
         rows: of the table; None while there is none.
         running: whether a turn is under way.
-        cancelled: the turn under way is to end: the topic is configured otherwise, or gone.
+        cancelled: the turn under way is to end: its topic is gone, or configured differently.
         alive_at: when the turn under way last moved.
         stopped: whether the turn under way was ended before the topic did.
         done: whether the topic was landed once up to its end, or failed.

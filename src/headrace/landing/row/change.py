@@ -173,7 +173,10 @@ def removals_by_key(
         if found is not None and why is None:
             lacking = [each for each in columns if each not in found]
             if lacking:
-                why = f"its key has no {', '.join(lacking)}: --upsert by the columns of the key"
+                why = (
+                    f"its key has no {', '.join(lacking)}: name the columns of the key in --upsert "
+                    "(headrace.table.keys)"
+                )
         if why is not None:
             chosen[place] = False
             bad.append((int(change.at[place]), f"its change event removes a row, and {why}"))
@@ -191,7 +194,10 @@ def _key_columns(
     framed = [at for at, key in enumerate(texts) if key is not None and framing_of(key) is not None]
     if key_reader is None:
         for each in framed:
-            found[each] = "its key names a schema, which only --as registry reads: send JSON keys"
+            found[each] = (
+                "its key names a schema, which only --as registry (headrace.table.format=registry) "
+                "reads: send JSON keys"
+            )
     elif framed:
         read = key_reader.read(keys.take(pa.array(framed)))
         for group in read.groups:

@@ -1,5 +1,7 @@
 """Where Delta tables of topics may be."""
 
+import subprocess
+import sys
 from pathlib import Path
 from threading import Thread
 
@@ -45,7 +47,7 @@ def test_a_table_is_neither_in_nor_around_another(tmp_path: Path) -> None:
     assert place(tmp_path, "delta:shop/clicks") == str(tmp_path / "shop/clicks")
     with pytest.raises(LandingError, match="is inside the table"):
         place(tmp_path, "delta:shop/clicks/eu")
-    with pytest.raises(LandingError, match="with other files"):
+    with pytest.raises(LandingError, match="is not a Delta table"):
         place(tmp_path, "delta:shop")
 
 
@@ -57,7 +59,7 @@ def test_an_empty_folder_may_become_a_table(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("first", "second", "sentence"),
-    [("delta:x", "delta:x/y", "is inside"), ("delta:x/y", "delta:x", "with other files")],
+    [("delta:x", "delta:x/y", "is inside"), ("delta:x/y", "delta:x", "is not a Delta table")],
 )
 def test_of_two_new_tables_around_each_other_only_the_first_is_made(
     tmp_path: Path, first: str, second: str, sentence: str
@@ -80,3 +82,52 @@ def test_of_two_new_tables_around_each_other_only_the_first_is_made(
     thread.join()
 
     assert len(refusals) == 1 and sentence in refusals[0]
+
+
+_MAKE = """
+import sys
+from pathlib import Path
+from headrace.landing.configured.table_folder import TableFolder
+from headrace.landing.error import LandingError
+from headrace.model.table.table_name import TableName
+
+folder = TableFolder(Path(sys.argv[1]), lock_seconds=0)
+name = folder.place(TableName.parse(sys.argv[2]))
+for line in sys.stdin:
+    try:
+        with folder.making(name):
+            print("made", flush=True)
+    except LandingError as error:
+        print(error, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sentence"),
+    [("delta:x", "delta:x/y", "is inside"), ("delta:x/y", "delta:x", "is not a Delta table")],
+)
+def test_another_process_makes_no_table_around_one_that_is_being_made(
+    tmp_path: Path, first: str, second: str, sentence: str
+) -> None:
+    folder = TableFolder(tmp_path / "lake")
+    name = folder.place(TableName.parse(first))
+    words = [sys.executable, "-c", _MAKE, str(folder.path), second]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, bufsize=1) as other:
+        assert other.stdin is not None and other.stdout is not None
+        with folder.making(name):
+            other.stdin.write("while it is being made\n")
+            assert "another process has been making a table" in other.stdout.readline()
+            (name.path / "_delta_log").mkdir(parents=True)
+        other.stdin.write("after it\n")
+        assert sentence in other.stdout.readline()
+        other.stdin.close()
+
+
+def test_the_file_of_the_lock_is_no_table(tmp_path: Path) -> None:
+    folder = TableFolder(tmp_path)
+    with folder.making(folder.place(TableName.parse("delta:x"))):
+        pass
+
+    with pytest.raises(LandingError, match="is not a Delta table"):
+        place(tmp_path, "delta:.headrace-tables.lock")
