@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from itertools import cycle
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -31,21 +32,33 @@ def produce(
     """Records a second with acks=1, all acknowledged; a handful to each partition in turn.
 
     `produce_batch` keeps Python's part small: the measure is what librdkafka and the broker do.
+
+    Args:
+        values: more than a handful of them are all written, one after the other, again and again.
     """
     producer = _producer(address, settings)
-    handful: list[dict[str, object]] = [
-        {"value": values[number % len(values)]} for number in range(_HANDFUL)
-    ]
+    handfuls = _handfuls(values)
     producer.list_topics(topic, 10)
     start = time.perf_counter()
-    for number in range(records // _HANDFUL):
-        _queue(producer, topic, handful, number % partitions)
-    _queue(producer, topic, handful[: records % _HANDFUL], 0)
+    left = records
+    for number, handful in enumerate(cycle(handfuls)):
+        if left <= 0:
+            break
+        _queue(producer, topic, handful[:left], number % partitions)
+        left -= len(handful)
     unsent = producer.flush(_FLUSH_SECONDS)
     taken = time.perf_counter() - start
     if unsent:
         raise AssertionError(f"{unsent} records were not acknowledged in {_FLUSH_SECONDS:g} s")
     return records / taken
+
+
+def _handfuls(values: Sequence[bytes]) -> list[list[dict[str, object]]]:
+    """No handful has a message twice: `_queue` marks messages."""
+    messages: list[dict[str, object]] = [
+        {"value": values[number % len(values)]} for number in range(max(len(values), _HANDFUL))
+    ]
+    return [messages[at : at + _HANDFUL] for at in range(0, len(messages), _HANDFUL)]
 
 
 def _producer(address: str, settings: dict[str, str] | None = None) -> Producer:

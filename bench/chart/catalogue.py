@@ -20,11 +20,8 @@ def _copy(label: str, quantile: str) -> Pick:
     return Pick(
         label,
         "spark",
-        f"{_COPY}, ours, {label.partition(',')[0]}: {quantile}",
-        peer_rows=(
-            f"{_COPY}, connector, micro-batch: {quantile}",
-            f"{_COPY}, connector, real-time mode: {quantile}",
-        ),
+        f"{_COPY}, micro-batch, {label.partition(',')[0]}: {quantile}",
+        peer_rows=(f"{_COPY}, connector, real-time mode: {quantile}",),
     )
 
 
@@ -74,7 +71,7 @@ CHARTS = (
         peers=(CONNECTOR, "the connector in real-time mode"),
         panels=(
             PanelPlan(
-                "Throughput, 100-byte records",
+                "Throughput",
                 (
                     Pick(
                         "batch read, 20 M records",
@@ -93,6 +90,15 @@ CHARTS = (
                         "batch write, ours exactly once",
                         "spark",
                         "batch write of 10,000,000 rows × 100 B, ours exactly once",
+                    ),
+                    *(
+                        Pick(
+                            f"{way} read, three fields of {kind}",
+                            "spark",
+                            f"{way} read of three columns of {kind}, 5,000,000 records",
+                        )
+                        for kind in ("JSON", "Avro, theirs of JSON")
+                        for way in ("batch", "streaming")
                     ),
                 ),
             ),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.chart.scale import figure, times
 from bench.results import Result
@@ -71,14 +71,17 @@ def compared(label: str, rows: Sequence[Result]) -> Comparison | None:
     return _comparison(label, first, tuple(peers))
 
 
-def compared_rows(label: str, ours: Result, theirs: Sequence[Result]) -> Comparison | None:
-    """Return a comparison of several rows, where the table has a row of its own for a peer."""
-    peers = []
-    for series, row in enumerate(theirs, 1):
-        if ours.ours is None or not row.ours:
-            return None
-        ratio = ours.ours / row.ours
-        peers.append(
+def compared_rows(label: str, ours: Result, others: Sequence[Result]) -> Comparison | None:
+    """Return our figure beside the peer's of the same row, and beside further peers, which have
+    rows of their own. None when a figure is missing."""
+    first = compared(label, [ours])
+    if first is None or any(not row.ours for row in others):
+        return None
+    further = []
+    for series, row in enumerate(others, 2):
+        assert row.ours is not None
+        ratio = first.ours / row.ours
+        further.append(
             Peer(
                 series=series,
                 value=row.ours,
@@ -86,7 +89,7 @@ def compared_rows(label: str, ours: Result, theirs: Sequence[Result]) -> Compari
                 standing=standing(ratio, more_is_better=ours.more_is_better),
             )
         )
-    return _comparison(label, ours, tuple(peers))
+    return replace(first, peers=(*first.peers, *further))
 
 
 def _comparison(label: str, row: Result, peers: tuple[Peer, ...]) -> Comparison | None:

@@ -109,11 +109,21 @@ def _overview(results: Results, files: dict[str, str]) -> str:
             f"{standings.count(LEVEL)} and behind in {standings.count(BEHIND)}. "
             f"{_missed_rows(drawn)}\n"
         )
+    alone = [row for row in results.rows if row.reached is False and not _has_peer(row)]
+    if alone:
+        parts.append("Bars missed by figures that have no peer:\n")
+        parts += [f"- {_full_name(row)}: {_alone(row)}, bar {row.bar}" for row in alone]
+        parts.append("")
     return "\n".join(parts)
 
 
 def _has_peer(row: Result) -> bool:
     return row.ratio is not None and not row.name.startswith(NOT_A_PEER)
+
+
+def _alone(row: Result) -> str:
+    said = "" if row.ours is None else f"{figure(row.ours)} {row.unit}"
+    return said if row.ratio is None else f"{row.ratio:.2f}× ({said})"
 
 
 def _full_name(row: Result) -> str:

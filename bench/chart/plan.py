@@ -10,7 +10,7 @@ class Pick:
     Attributes:
         subject: the row that "the same" in `name` is about.
         second: the row that has the second peer's figure.
-        peer_rows: the rows whose own figures are the peers', where the table has such rows.
+        peer_rows: rows whose own figures are those of further peers.
     """
 
     label: str
