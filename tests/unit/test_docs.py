@@ -29,6 +29,8 @@ NOT_CODE = re.compile(
     r"|schema\.(registry\..*|subject)|headrace\.console\.changes|headrace\.flow\.(runs|requests)|spark\.(sql|jars|pyspark|python|driver|executor|executorEnv|cores)\b.*|\w+\.py"
 )
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+ANCHORED = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 def files() -> list[str]:
@@ -94,6 +96,37 @@ def test_everything_that_a_page_names_exists(page: Path) -> None:
     lost |= {name for name in code_names(text) if not exists(name)}
     lost |= {link for link in LINK.findall(text) if not (page.parent / link).exists()}
     assert lost == set()
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    words = (re.sub(r"[^\w\- ]", "", title.lower()) for title in HEADING.findall(page.read_text()))
+    return {each.replace(" ", "-") for each in words}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_headings_lead_to_one(page: Path) -> None:
+    links = ANCHORED.findall(page.read_text())
+
+    assert [
+        f"{path}#{anchor}"
+        for path, anchor in links
+        if anchor not in anchors(page.parent / path if path else page)
+    ] == []
+
+
+def test_the_table_of_packages_names_every_folder() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \|.*?\|(.*)\|$", page, re.MULTILINE))
+
+    assert set(rows) >= PACKAGES - {"__pycache__"}
+    lost = [
+        f"{package}/{folder.name}"
+        for package, named in rows.items()
+        for folder in (ROOT / "src" / "headrace" / package).iterdir()
+        if folder.is_dir() and folder.name != "__pycache__" and f"`{folder.name}/`" not in named
+    ]
+    assert lost == []
 
 
 def test_the_table_of_client_settings_is_complete() -> None:
