@@ -1,9 +1,9 @@
 """The staging folder of a batch write: large task outputs wait in files for the driver.
 
 A folder saves the brokers a second copy of every row, but only tasks on the driver's machine can
-use it. The driver makes it in a local directory of its Spark application, beside a random token that
-all writes of the application share. A task that finds this token writes to the folder; any other
-one uses the staging topic.
+use it. The driver makes it in a local directory of its Spark application, beside a random token
+that all writes of the application share. A task that finds this token writes to the folder; any
+other one uses the staging topic.
 
 Rule 1: only batches that a task output names count, as in the staging topic.
 Rule 2: the folder belongs to one write. The driver deletes it after the commit or the abort; what
@@ -29,7 +29,7 @@ from headrace.model.ids import TopicPartition
 from headrace.records.batch import Batch
 
 _LOCAL_DIRECTORIES: Final = "SPARK_LOCAL_DIRS"
-_TOKEN: Final = "headrace-sink-token"  # noqa: S105, the name of a file
+_TOKEN: Final = "headrace-token"  # noqa: S105, the name of a file
 _FREE_PART: Final = 8
 _AGAIN: Final = "nothing was committed; run the write again"
 

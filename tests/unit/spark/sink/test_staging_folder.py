@@ -75,7 +75,7 @@ def test_another_machine_has_no_such_token(folder: StagingFolder, tmp_path: Path
     elsewhere = StagingFolder(f"{tmp_path}/other/sink", folder.token)
 
     assert elsewhere.file() is None
-    (tmp_path / "other" / "headrace-sink-token").write_text("another one")
+    (tmp_path / "other" / "headrace-token").write_text("another one")
     assert elsewhere.file() is None
     assert list((tmp_path / "other" / "sink").iterdir()) == []
 
@@ -93,7 +93,7 @@ def test_a_task_that_outlives_its_write_stages_nothing(
         folder.file()
     assert staged(later).batches
     later.delete()
-    assert [each.name for each in tmp_path.iterdir()] == ["headrace-sink-token"]
+    assert [each.name for each in tmp_path.iterdir()] == ["headrace-token"]
 
 
 def test_a_folder_that_is_closed_to_a_task_is_not_used(
