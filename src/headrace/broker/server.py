@@ -294,6 +294,7 @@ class Server:
             endpoints=endpoints,
             rack=self._settings.rack,
             home=str(self._storage.directories[0].meta.directory_id),
+            directories=self._storage.directory_ids(),
         )
         await membership.join(record)
         await membership.with_retries(

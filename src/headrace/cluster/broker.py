@@ -25,6 +25,8 @@ class BrokerRecord:
         epoch: another, higher number for every registration of this broker (KIP-841, KIP-903).
         home: the id of its first data directory. A registration of the same broker id with the same
             home is that of an earlier process of this broker.
+        directories: the ids of its log directories; also of one that is missing, while the log of a
+            partition that no other broker has in full may be there (`MissingLogs`).
     """
 
     KIND: ClassVar[str] = "brokers"
@@ -34,6 +36,7 @@ class BrokerRecord:
     rack: str | None = None
     epoch: int = -1
     home: str | None = None
+    directories: tuple[str, ...] = ()
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """Return where clients of a listener reach the broker."""
@@ -51,6 +54,7 @@ class BrokerRecord:
             "rack": self.rack,
             "epoch": self.epoch,
             "home": self.home,
+            "directories": list(self.directories),
             "endpoints": [
                 [each.listener, each.host, each.port, each.security_protocol]
                 for each in self.endpoints
@@ -65,6 +69,7 @@ class BrokerRecord:
             rack=fields["rack"],
             epoch=fields.get("epoch", -1),
             home=fields.get("home"),
+            directories=tuple(fields.get("directories", ())),
             endpoints=tuple(Endpoint(*each) for each in fields["endpoints"]),
         )
 

@@ -389,8 +389,9 @@ class Controller:
         before = self._store.get(path)
         epoch = 0 if before is None else before.version + 1
         registered = replace(broker, epoch=epoch)
+        data = " ".join(broker.directories).encode()
         writes: list[Write] = [
-            CreateNode(path, b"") if before is None else UpdateNode(path, b"", before.version)
+            CreateNode(path, data) if before is None else UpdateNode(path, data, before.version)
         ]
         holder = self._store.get(CONTROLLER_PATH)
         if term_holder(holder) == broker.broker_id:
@@ -402,6 +403,11 @@ class Controller:
         self._store.commit(writes)
         self._runner.adopt(home, registered, 0)
         return registered
+
+    def known_directories(self, broker_id: BrokerId) -> frozenset[str]:
+        """Return the ids of the log directories that a broker had when it joined last."""
+        node = self._store.get(node_path(_INCARNATIONS, str(broker_id)))
+        return frozenset() if node is None else frozenset(node.data.decode().split())
 
     def register(self, broker: BrokerRecord) -> None:
         """Announce a running broker; it vanishes with this store."""

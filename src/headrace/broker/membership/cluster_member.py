@@ -8,7 +8,8 @@ without the replicas that are in sync, and they follow the leader that the store
 do not fetch any more either, it rejects its clients' writes (`Partition`, rule 4). When the store
 can be reached again it reads whether its registration is still there. If not, it hands over what it
 led as if it had crashed, and registers with a new broker epoch. It does the same whenever it sees
-that its registration is gone, for whatever reason.
+that its registration is gone, for whatever reason. Until then it begins to lead nothing: a leader
+of its id in the store may be another process. If one is registered, it resigns everything.
 Rule 4: it leaves before it stops: leaders move first, so that clients find the next ones at once.
 Rule 5: a broker whose process is gone (its machine refuses connections) is removed from the in-sync
 replicas, and others lead what it led: its session may last for seconds more. Two brokers must have
@@ -20,6 +21,7 @@ lost its leaderships only: it follows, and comes back into sync.
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -41,6 +43,7 @@ from headrace.model.ids import BrokerId, TopicPartition
 log = structlog.get_logger(__name__)
 
 _RETRY_SECONDS = 0.5
+_TAKEN_RETRY_SECONDS = 5
 _JOIN_TRIES = 60
 _STORE_TRIES = 60
 
@@ -88,6 +91,7 @@ class ClusterMember:
             StorageError: the store cannot be reached, for half a minute and more.
         """
         self._record = record
+        self._host.roles.registered = False
         self._isr.start()
         self._host.applier.apply_members()
         await self._host.applier.prepare_logs()
@@ -120,7 +124,9 @@ class ClusterMember:
             controller.reload()
             known = controller.state.brokers.get(self._node_id)
             if known is None or known.epoch != self._epoch:
-                self._epoch = controller.join(record).epoch
+                whole = replace(record, directories=self._directories(controller, record))
+                self._epoch = controller.join(whole).epoch
+            self._host.roles.registered, self._host.roles.displaced = True, False
             if controller.claim_term(self._node_id):
                 controller.settle(unclean_default=self._unclean_default(controller))
             return controller.controller_id()
@@ -130,9 +136,19 @@ class ClusterMember:
         self._set_controller(holder)
         self.joined = session == self._sessions
         if self.joined:
+            self._host.applier.topics.registered()
             self._isr.check()
             self._suspicions.registered()
         return self.joined
+
+    def _directories(self, controller: Controller, record: BrokerRecord) -> tuple[str, ...]:
+        """Return the log directories to register: those that are here, and those that are not
+        while logs are missing with them (`MissingLogs`), so that the next start does the same. In
+        the controller's thread."""
+        lost = controller.known_directories(self._node_id).difference(record.directories)
+        if not lost or not self._host.storage.note_missing(controller.state.topics):
+            return record.directories
+        return (*record.directories, *sorted(lost))
 
     def _set_controller(self, holder: BrokerId | None) -> None:
         if holder is not None and holder != self.controller_id:
@@ -198,7 +214,7 @@ class ClusterMember:
         another has begun at once."""
         if self.joined and self._host.broker_epoch != self._epoch:
             log.error("registration_lost")
-            self.joined = False
+            self._set_unregistered()
             self._start_rejoining()
 
     def _read_paths(self, paths: set[str], controller: Controller) -> BrokerId | None:
@@ -226,10 +242,14 @@ class ClusterMember:
             return
         if not alive:
             log.error("session_lost")
-            self.joined = False
+            self._set_unregistered()
             self._sessions += 1
         else:
             self._start_rejoining()
+
+    def _set_unregistered(self) -> None:
+        self.joined = False
+        self._host.roles.registered = False
 
     def _start_rejoining(self) -> None:
         if self._rejoining is None or self._rejoining.done():
@@ -240,6 +260,10 @@ class ClusterMember:
             try:
                 if await self._register():
                     break
+            except BrokerIdTaken as error:
+                await self._resign(error)
+                await asyncio.sleep(_TAKEN_RETRY_SECONDS)
+                continue
             except HeadraceError as error:
                 log.warning("rejoin_failed", reason=str(error))
             except Exception as error:
@@ -250,6 +274,14 @@ class ClusterMember:
         self._host.transaction_client.close()
         for path in list(self._changed_paths):
             self._add_changed_path(path)
+
+    async def _resign(self, error: BrokerIdTaken) -> None:
+        """Lead and follow nothing: another process has this broker's id (`ReplicaRoles`, rule
+        4). It goes on when that one is gone."""
+        log.error("broker_displaced", reason=str(error))
+        if not self._host.roles.displaced:
+            self._host.roles.displaced = True
+            await self._host.applier.topics.resign_all()
 
     # -- brokers whose process ended
 

@@ -3,7 +3,8 @@
 Rule 1: a proposal counts from the moment it is made (`replication.partition_state`), and until the
 cluster's state has been read after its commit: a commit whose response was lost may have been done.
 Rule 2: one proposal per partition at a time; those of all partitions go in one commit.
-Rule 3: a proposal that was refused is made again if it still holds.
+Rule 3: a proposal that was refused is made again if it still holds. One that waited for the round
+before it is looked at again: its follower may have started again since, without what it had.
 Rule 4: while the session with the cluster's store is over, a partition whose followers fetch no
 more is stranded (`Partition`): they cannot be removed from the in-sync replicas, and one of them
 may lead by now.
@@ -117,6 +118,8 @@ class IsrManager:
         state = partition.state
         if topic is None or state.proposed is None or partition.resigned:
             return None
+        if any(each not in state.expanded(each) for each in state.proposed - state.isr):
+            return None  # rule 3; `_settle` withdraws it
         return IsrProposal(
             partition=partition.name,
             topic_id=TopicId(topic.topic_id),

@@ -88,6 +88,16 @@ class TopicApplier:
         self._failed.clear()
         self._start()
 
+    async def resign_all(self) -> None:
+        """Neither lead nor follow any partition: another process has this broker's id."""
+        async with self._changing:
+            await self._target.roles.resign_all()
+
+    def registered(self) -> None:
+        """Lead and follow what was left alone while this process was not registered."""
+        self._again |= self._target.roles.take_left_alone()
+        self._start()
+
     async def _apply(self, record: TopicRecord) -> None:
         hosted = self._target.topics.by_name(record.name)
         if hosted is not None and hosted.topic_id != record.topic_id:

@@ -7,6 +7,8 @@ Rule 2: only a log whose topic this broker saw deleted, or whose replica it saw 
 deleted. Any other log without a topic is a stray: it is renamed, and kept (`DepartedLogs`).
 Rule 3: a log that is to be deleted is not here any more for those who ask, from `doom` on. A
 replica that comes back before a thread has reached the log gets a new one, and copies its leader.
+Rule 4: a log that is missing together with its directory is not made while this broker counts as
+in sync for it (`MissingLogs`).
 
 Making and deleting logs waits for the disk: call those in a thread.
 """
@@ -19,6 +21,7 @@ from uuid import UUID
 import structlog
 
 from headrace.broker.replica.log_moves import LogMoves
+from headrace.broker.replica.missing_logs import MissingLogs
 from headrace.cluster.topic import TopicRecord
 from headrace.log.log_directory import LogDirectory
 from headrace.log.log_move import settle_half_moves, take_futures
@@ -57,6 +60,7 @@ class LogStorage:
     Attributes:
         directories: those that are open, in the order of `log.dirs`; none before `add`.
         moves: the logs that move between them.
+        missing: the logs that rule 4 is about.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class LogStorage:
         self._undeleted: dict[Doomed, None] = {}
         # Logs that could not be opened, for the same reason.
         self._unopened: dict[TopicPartition, None] = {}
+        self.missing = MissingLogs(node_id)
         # Older copies of logs, which must not be served though they could not be renamed.
         self._stale: set[tuple[LogDirectory, TopicPartition]] = set()
 
@@ -94,11 +99,29 @@ class LogStorage:
         return [each for each in self.directories if each.offline is None]
 
     def problems(self) -> list[str]:
-        """Return one sentence per directory that an administrator must look at."""
-        return [
+        """Return one sentence for each thing that an administrator must look at."""
+        problems = [
             f"log directory {directory.path} is offline: {directory.offline}"
             for directory in self.offline
         ]
+        if self.missing:
+            problems.append(
+                f"{len(self.missing)} logs are missing with their log directory, and no other "
+                "broker has them in full: mount it and start again"
+            )
+        return problems
+
+    def directory_ids(self) -> tuple[str, ...]:
+        """Return the ids of the directories that could be opened."""
+        ids = (each.meta.directory_id for each in self.online)
+        return tuple(str(each) for each in ids if each is not None)
+
+    def note_missing(self, topics: Mapping[str, TopicRecord]) -> bool:
+        """Make none of the logs that are missing with a directory (rule 4); return whether there
+        are any."""
+        return self.missing.note(
+            topics, lambda name, topic_id: self._directory_with(name, topic_id) is not None
+        )
 
     def log_of(self, name: TopicPartition, topic_id: TopicId) -> PartitionLog | None:
         """Return a partition's log; None when its directory is offline, or when there is none that
@@ -211,6 +234,7 @@ class LogStorage:
             for index, partition in enumerate(record.partitions)
             if self._node_id in partition.replicas
             and self._directory_with(TopicPartition(record.name, index), record.topic_id) is None
+            and not self.missing.forbid(TopicPartition(record.name, index), record)
         ]
         for directory in self.directories:
             names = (TopicPartition(record.name, index) for index in missing)

@@ -11,6 +11,10 @@ this broker does with it, change in one slice.
 Rule 2: a new topic, and the new partitions of a topic, are seen when all of them are there. A
 producer that saw some of them would choose partitions by their number.
 Rule 3: one change at a time. The caller (`TopicApplier`) sees to that.
+Rule 4: what the cluster's state says of this broker's id may be meant for another process. While
+this one is not registered it begins to lead nothing, and once another is registered under its id it
+neither leads nor follows: two of one id would acknowledge different records in one leader epoch,
+and a leader would take the fetches of one for those of the other.
 """
 
 import asyncio
@@ -52,6 +56,10 @@ class ReplicaRoles:
 
     Threads: event loop only.
 
+    Attributes:
+        registered: whether this process is registered under its broker's id (rule 4).
+        displaced: whether another one is.
+
     Args:
         coordinators: by the name of the internal topic that each keeps its state in.
         metrics: counts elections and changes of the in-sync replicas.
@@ -78,6 +86,15 @@ class ReplicaRoles:
         self._threads = threads
         self._metrics = metrics
         self._kernel_loaded = False
+        self.registered = True
+        self.displaced = False
+        # Topics with partitions that rule 4 left alone.
+        self._left_alone: set[str] = set()
+
+    def take_left_alone(self) -> set[str]:
+        """Return the topics to apply again, now that this process is registered."""
+        names, self._left_alone = self._left_alone, set()
+        return names
 
     async def apply(self, record: TopicRecord) -> list[TopicPartition]:
         """Lead, follow or leave each partition of a topic, as its record says. One whose log is
@@ -170,6 +187,14 @@ class ReplicaRoles:
                 coordinator.topics_deleted(deleted)
         return [topic.record for topic in removed.values()]
 
+    async def resign_all(self) -> None:
+        """Neither lead nor follow anything, until the topics are applied again (rule 4)."""
+        topics = list(self._topics)
+        self._left_alone.update(topic.name for topic in topics)
+        await self._stop_all(topics)
+        for topic in topics:
+            self._topics.changed(topic)
+
     async def _stop_all(self, topics: Iterable[HostedTopic]) -> None:
         """Neither lead nor follow the partitions of topics that no request finds any more."""
         stopped = 0
@@ -182,10 +207,10 @@ class ReplicaRoles:
                 self._stop_following(topic, index)
 
     def offline_partitions(self) -> list[TopicPartition]:
-        """Return the partitions on a log directory that has failed, if this broker leads them or
-        is in sync for them."""
+        """Return the partitions on a log directory that has failed or is missing, if this broker
+        leads them or is in sync for them."""
         failed = self._storage.offline
-        if not failed:
+        if not failed and not self._storage.missing:
             return []
         return [
             name
@@ -195,6 +220,7 @@ class ReplicaRoles:
             and (record.leader == self._node_id or len(record.isr) > 1)
             for name in [TopicPartition(topic.name, index)]
             if any(name in directory for directory in failed)
+            or (name, topic.topic_id) in self._storage.missing
         ]
 
     def full_partitions(self) -> list[TopicPartition]:
@@ -219,8 +245,11 @@ class ReplicaRoles:
         return partition
 
     def _open(self, topic: HostedTopic, index: int, record: PartitionRecord) -> Partition | None:
-        """Return None when the log directory is offline: clients are sent an error for this
-        partition, and the others are served."""
+        """Return None when the log directory is offline, or where rule 4 says so: clients are sent
+        an error for this partition, and the others are served."""
+        if not self.registered or self.displaced:
+            self._left_alone.add(topic.name)
+            return None
         name = TopicPartition(topic.name, index)
         self._fetchers.settle(name)
         stored = self._storage.log_of(name, topic.topic_id)
@@ -281,6 +310,9 @@ class ReplicaRoles:
             unused.append(name)
 
     def _follow_leader(self, topic: HostedTopic, index: int, record: PartitionRecord) -> None:
+        if self.displaced:
+            self._left_alone.add(topic.name)
+            return
         known = topic.followers.get(index)
         if (
             known is not None

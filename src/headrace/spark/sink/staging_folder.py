@@ -8,7 +8,7 @@ other one uses the staging topic.
 Rule 1: only batches that a task output names count, as in the staging topic.
 Rule 2: the folder belongs to one write. The driver deletes it after the commit or the abort; what
 a killed driver leaves lies in Spark's own directory. A task that finds the token but no folder any
-more was overtaken by the abort: it fails, because a staging topic would now be deleted by nobody.
+more was overtaken by the abort: it fails, because no one would delete a staging topic any more.
 Rule 3: an eighth of the disk stays free. A task that would use it continues in the staging topic.
 """
 

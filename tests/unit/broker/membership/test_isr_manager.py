@@ -1,6 +1,7 @@
 """How changes of the in-sync replicas are reported."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -43,5 +44,31 @@ def test_a_round_of_changes_is_one_line_with_a_few_examples(tmp_path: Path) -> N
             assert (line["partitions"], line["shrunk"], line["expanded"]) == (PARTITIONS, 20, 0)
             assert line["examples"].count("->") == 3
             assert "clicks-0 [1, 9] -> [1]" in line["examples"]
+
+    asyncio.run(main())
+
+
+def test_a_follower_that_lost_its_log_while_its_proposal_waited_is_not_proposed(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async with local_broker(tmp_path) as server:
+            broker = server.broker
+            await broker.controller.create_topics(
+                [TopicToCreate(name="clicks", partitions=1, replication_factor=1)]
+            )
+            manager = IsrManager(broker, cast(Registration, Joined()))
+            [partition] = broker.topics.partitions()
+            state = partition.state
+            state.set_replicas({state.broker_id, FOLLOWER}, 0)
+            state.appended(100)
+            fetched = partial(state.follower_fetched, FOLLOWER, leader_epoch=state.leader_epoch)
+            fetched(100, broker_epoch=1)
+            state.propose(state.expanded(FOLLOWER))
+            assert manager._proposal(partition) is not None
+
+            fetched(0, broker_epoch=2)
+
+            assert manager._proposal(partition) is None
 
     asyncio.run(main())
