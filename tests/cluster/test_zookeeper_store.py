@@ -5,7 +5,14 @@ from threading import Event
 import pytest
 from kazoo.handlers.threading import KazooTimeoutError
 
-from headrace.cluster.store import CreateNode, DeleteNode, Node, UpdateNode
+from headrace.cluster.store import (
+    MAX_NODE_BYTES,
+    CheckNode,
+    CreateNode,
+    DeleteNode,
+    Node,
+    UpdateNode,
+)
 from headrace.cluster.zookeeper.zookeeper_store import ZooKeeperStore
 from headrace.model.error import InvalidArgument, StorageError, VersionConflict
 from headrace.testing.readiness import free_port, wait_until
@@ -127,6 +134,21 @@ class TestBounds:
 
         with pytest.raises(InvalidArgument, match="in pieces"):
             two[0].commit(writes)
+
+    def test_checks_count_too(self, two):
+        two[0].commit([CreateNode("/incarnations/1", b"")])
+        checks = [CheckNode("/incarnations/1", 0)] * 10_000
+
+        with pytest.raises(InvalidArgument, match="in pieces"):
+            two[0].commit(checks)
+
+    def test_a_full_node_is_committed_with_the_checks_beside_it(self, two):
+        checks = [CheckNode(f"/incarnations/{number}", 0) for number in range(100)]
+        two[0].commit([CreateNode(each.path, b"") for each in checks])
+
+        two[0].commit([*checks, CreateNode("/topics/a", bytes(MAX_NODE_BYTES))])
+
+        assert len(two[1].get("/topics/a").data) == MAX_NODE_BYTES
 
     def test_an_ensemble_that_is_not_there_is_named(self):
         address = f"127.0.0.1:{free_port()}"

@@ -1,6 +1,7 @@
 """`CommandRunner`: turns what a command decides into a commit, and the commit into state."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from headrace.cluster.broker import BrokerRecord
@@ -15,7 +16,7 @@ from headrace.cluster.partition_command import PartitionPlan
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.state import Change, ClusterState, Put, Remove
 from headrace.cluster.store import (
-    MAX_NODE_BYTES,
+    MAX_COMMIT_BYTES,
     ClusterStore,
     CreateNode,
     DeleteNode,
@@ -23,6 +24,7 @@ from headrace.cluster.store import (
     UpdateNode,
     Write,
     node_path,
+    write_bytes,
 )
 from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicPlan
@@ -36,9 +38,8 @@ T = TypeVar("T")
 _MAX_TRIES = 10
 # More topics than these are read faster as a whole.
 _MAX_SINGLE_READS = 100
-_COMMIT_BYTES = MAX_NODE_BYTES // 2
-# About what a write takes in a packet beside its data: its path, and the topic's second node.
-_WRITE_BYTES = 200
+# Half of a packet: what a write takes in it is an estimate.
+_COMMIT_BYTES = MAX_COMMIT_BYTES // 2
 # Another broker may have removed the reason a moment ago, and its watch event is still on the way.
 _MAY_BE_STALE = frozenset(
     {
@@ -226,9 +227,13 @@ class CommandRunner:
         """Commit at once, or in as few commits as a packet of ZooKeeper's allows."""
         changes = [change for change in decided if not self._is_removed_already(change)]
         writes = [self._write(change) for change in changes]
-        for first, last in _pieces(writes):
-            beside = self._write_beside(changes[first:last], writes[first:last])
-            ahead = [*checks, *beside]
+        beside = [self._write_beside(*each) for each in zip(changes, writes, strict=True)]
+        sizes = [
+            sum(map(write_bytes, (write, *more)))
+            for write, more in zip(writes, beside, strict=True)
+        ]
+        for first, last in _pieces(sizes, sum(map(write_bytes, checks))):
+            ahead = [*checks, *chain.from_iterable(beside[first:last])]
             versions = self._store.commit([*ahead, *writes[first:last]])[len(ahead) :]
             for change, write, version in zip(
                 changes[first:last], writes[first:last], versions, strict=True
@@ -240,14 +245,12 @@ class CommandRunner:
                 if isinstance(write, CreateNode | UpdateNode):
                     self._data[write.path] = write.data
 
-    def _write_beside(self, changes: Sequence[Change], writes: Sequence[Write]) -> list[Write]:
-        """Return what the commit holds for the lives of its topics (`topic_life`)."""
-        beside = [
-            self._lives.write_beside(write, change.entity)
-            for change, write in zip(changes, writes, strict=True)
-            if isinstance(change.entity, TopicRecord)
-        ]
-        return [write for write in beside if write is not None]
+    def _write_beside(self, change: Change, write: Write) -> Sequence[Write]:
+        """Return what the commit holds for the life of a topic (`topic_life`)."""
+        if not isinstance(change.entity, TopicRecord):
+            return ()
+        beside = self._lives.write_beside(write, change.entity)
+        return () if beside is None else (beside,)
 
     def _is_removed_already(self, change: Change) -> bool:
         return isinstance(change, Remove) and entity_path(change.entity) not in self._versions
@@ -291,19 +294,17 @@ def _refused_topics(decided: object) -> set[str] | None:
     return {name for name in names if topic_name_problem(name) is None}
 
 
-def _pieces(writes: Sequence[Write]) -> list[tuple[int, int]]:
-    """Return where to cut the writes, so that each piece is small enough for one commit."""
+def _pieces(sizes: Sequence[int], checks_bytes: int = 0) -> list[tuple[int, int]]:
+    """Return where to cut changes of these sizes, so that each piece is small enough for one
+    commit, which holds the checks as well."""
     pieces: list[tuple[int, int]] = []
-    first, size = 0, 0
-    for number, write in enumerate(writes):
-        bytes_ = _WRITE_BYTES
-        if isinstance(write, CreateNode | UpdateNode):
-            bytes_ += len(write.data)
-        if number > first and size + bytes_ > _COMMIT_BYTES:
+    first, total = 0, checks_bytes
+    for number, size in enumerate(sizes):
+        if number > first and total + size > _COMMIT_BYTES:
             pieces.append((first, number))
-            first, size = number, 0
-        size += bytes_
-    return [*pieces, (first, len(writes))] if writes else pieces
+            first, total = number, checks_bytes
+        total += size
+    return [*pieces, (first, len(sizes))] if sizes else pieces
 
 
 def _ephemeral(entity: Entity) -> bool:

@@ -262,12 +262,17 @@ class Controller:
         """
 
         def joining(plan: PartitionPlan) -> list[Write]:
-            return [
-                CheckNode(node_path(_INCARNATIONS, str(broker_id)), epoch)
+            # One check per broker: it may join thousands of partitions at once, after its start.
+            starts = dict.fromkeys(
+                (broker_id, epoch)
                 for proposal in proposals
                 if not isinstance(plan.outcomes[proposal.partition], Rejection)
                 for broker_id, epoch in proposal.isr.items()
                 if epoch >= 0
+            )
+            return [
+                CheckNode(node_path(_INCARNATIONS, str(broker_id)), epoch)
+                for broker_id, epoch in starts
             ]
 
         return self._runner.run(

@@ -26,9 +26,14 @@ from urllib.parse import quote, unquote
 
 from headrace.model.error import InvalidArgument
 
-# ZooKeeper's default limit for one packet (jute.maxbuffer) is 0xfffff bytes, path and all.
+# ZooKeeper's default limit for one packet (jute.maxbuffer), paths and all.
+MAX_COMMIT_BYTES = 0xFFFFF
+# Less than that by the node's path and by what its commit checks.
 MAX_NODE_BYTES = 1_000_000
 MAX_PATH_BYTES = 4_096
+# About what a write takes in a packet beside its path and its data: its head, the cluster's root
+# before the path, and the ACL of a new node.
+WRITE_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,12 @@ def check_path(path: str) -> tuple[str, str]:
     if not well_formed or len(path) > MAX_PATH_BYTES:
         raise InvalidArgument(f"{path[:100]!r} is not the path of a node: write it as '/kind/name'")
     return kind, name
+
+
+def write_bytes(write: Write) -> int:
+    """Return about what a write, or a check, takes in a packet of ZooKeeper's."""
+    data = len(write.data) if isinstance(write, CreateNode | UpdateNode) else 0
+    return WRITE_BYTES + len(write.path) + data
 
 
 def check_data(path: str, data: bytes) -> None:

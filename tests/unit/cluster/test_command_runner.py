@@ -1,17 +1,17 @@
 """What a runner reads again, and when: after conflicts, refusals and commits that may be done."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
 
 from headrace.cluster import command_runner
 from headrace.cluster.broker import BrokerRecord
-from headrace.cluster.command_runner import _COMMIT_BYTES, _WRITE_BYTES, CommandRunner, _pieces
+from headrace.cluster.command_runner import _COMMIT_BYTES, CommandRunner, _pieces
 from headrace.cluster.entity import Entity, decode_entity, encode_entity, entity_path
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.state import Put, Remove
-from headrace.cluster.store import CreateNode, DeleteNode, Node, UpdateNode
+from headrace.cluster.store import CreateNode, DeleteNode, Node, UpdateNode, Write, write_bytes
 from headrace.cluster.topic import PartitionRecord, TopicRecord, random_topic_id
 from headrace.cluster.topic_command import (
     TopicDefaults,
@@ -254,38 +254,53 @@ def test_a_runner_that_always_loses_gives_up(runner: CommandRunner, store: Count
 # Commits that a packet of ZooKeeper's can carry.
 
 
-def write_of(size: int) -> CreateNode:
-    """Return a write that counts as `size` bytes."""
-    return CreateNode("/topics/a", b"." * (size - _WRITE_BYTES))
-
-
-def test_writes_are_cut_into_as_few_commits_as_fit() -> None:
+def test_changes_are_cut_into_as_few_commits_as_fit() -> None:
     part = _COMMIT_BYTES // 5 * 2
-    assert _pieces([write_of(part)] * 5) == [(0, 2), (2, 4), (4, 5)]
+    assert _pieces([part] * 5) == [(0, 2), (2, 4), (4, 5)]
 
 
 @pytest.mark.parametrize(("more", "pieces"), [(0, [(0, 2), (2, 4)]), (1, [(0, 1), (1, 3), (3, 4)])])
 def test_a_commit_may_be_full_to_the_last_byte(more: int, pieces: list[tuple[int, int]]) -> None:
     half = _COMMIT_BYTES // 2
-    sizes = (half + more, _COMMIT_BYTES - half, half, _COMMIT_BYTES - half)
-    assert _pieces([write_of(size) for size in sizes]) == pieces
+    assert _pieces([half + more, _COMMIT_BYTES - half, half, _COMMIT_BYTES - half]) == pieces
 
 
 def test_every_commit_has_the_same_limit() -> None:
     half = _COMMIT_BYTES // 2
-    sizes = (half, _COMMIT_BYTES - half, half + 1, _COMMIT_BYTES - half)
-    assert _pieces([write_of(size) for size in sizes]) == [(0, 2), (2, 3), (3, 4)]
+    sizes = [half, _COMMIT_BYTES - half, half + 1, _COMMIT_BYTES - half]
+    assert _pieces(sizes) == [(0, 2), (2, 3), (3, 4)]
 
 
-def test_a_write_that_is_too_large_goes_alone_and_none_make_no_commit() -> None:
-    large = write_of(_COMMIT_BYTES * 2)
-    assert _pieces([large, large]) == [(0, 1), (1, 2)]
+def test_a_change_that_is_too_large_goes_alone_and_none_make_no_commit() -> None:
+    assert _pieces([_COMMIT_BYTES * 2] * 2) == [(0, 1), (1, 2)]
     assert _pieces([]) == []
 
 
-def test_deletions_count_too() -> None:
-    deletions = [DeleteNode("/topics/a", 0)] * (_COMMIT_BYTES // _WRITE_BYTES + 1)
-    assert len(_pieces(deletions)) == 2
+def test_every_commit_has_room_for_the_checks() -> None:
+    part = _COMMIT_BYTES // 3
+    left = _COMMIT_BYTES - 2 * part
+    assert _pieces([part] * 4, checks_bytes=left) == [(0, 2), (2, 4)]
+    assert _pieces([part] * 4, checks_bytes=left + 1) == [(0, 1), (1, 2), (2, 3), (3, 4)]
+
+
+def test_paths_deletions_and_second_nodes_count_too(
+    runner: CommandRunner, store: CountingStore
+) -> None:
+    records = [topic(f"{number:04d}" + "x" * 200) for number in range(1_000)]
+    runner.run(lambda: records, lambda decided: [Put(each) for each in decided])
+    committed: list[int] = []
+    commit = store.commit
+
+    def measured(writes: Sequence[Write]) -> list[int]:
+        committed.append(sum(map(write_bytes, writes)))
+        return commit(writes)
+
+    store.commit = measured  # type: ignore[method-assign]
+    runner.run(lambda: records, lambda decided: [Remove(each) for each in decided])
+
+    assert runner.state.topics == {}
+    assert len(committed) > 1
+    assert max(committed) <= _COMMIT_BYTES
 
 
 class ReadCountingStore(MemoryStore):

@@ -6,6 +6,7 @@ from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
 from headrace.cluster.partition_command import IsrProposal
 from headrace.cluster.rejection import ClusterError
+from headrace.cluster.store import CheckNode
 from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicDefaults, TopicToCreate
 from headrace.model.error import BrokerIdTaken, VersionConflict
@@ -176,6 +177,39 @@ class TestIsr:
         )
 
         assert plan.outcomes[ORDERS].error is ClusterError.INELIGIBLE_REPLICA
+
+    def test_a_broker_that_joins_many_partitions_is_checked_once(self, ensemble):
+        """One check per partition would make a commit that ZooKeeper does not take."""
+        store, one = member(ensemble, 1)
+        member(ensemble, 2)
+        one.reload()
+        many = TopicToCreate(name="orders", assignments={each: [1, 2] for each in range(100)})
+        one.create_topics([many], defaults=TopicDefaults())
+        one.leave(2)
+        topic, checks = one.state.topics["orders"], []
+        commit = store.commit
+
+        def counted(writes):
+            checks.extend(each for each in writes if each.path == "/incarnations/2")
+            return commit(writes)
+
+        store.commit = counted
+        one.alter_isr(
+            [
+                IsrProposal(
+                    partition=TopicPartition("orders", number),
+                    topic_id=topic.topic_id,
+                    leader=1,
+                    leader_epoch=each.leader_epoch,
+                    partition_epoch=each.partition_epoch,
+                    isr={1: -1, 2: one.state.brokers[2].epoch},
+                )
+                for number, each in enumerate(topic.partitions)
+            ]
+        )
+
+        assert checks == [CheckNode("/incarnations/2", 0)]
+        assert all(each.isr == (1, 2) for each in one.state.topics["orders"].partitions)
 
 
 class TestTerm:

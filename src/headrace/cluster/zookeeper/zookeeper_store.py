@@ -24,7 +24,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 
 from headrace.cluster.store import (
-    MAX_NODE_BYTES,
+    MAX_COMMIT_BYTES,
     CheckNode,
     CreateNode,
     DeleteNode,
@@ -35,6 +35,7 @@ from headrace.cluster.store import (
     Write,
     check_data,
     check_path,
+    write_bytes,
 )
 from headrace.cluster.zookeeper.node_acls import NodeAcls
 from headrace.cluster.zookeeper.tls_handler import TlsHandler
@@ -228,19 +229,21 @@ class ZooKeeperStore:
         return [_version(write, result) for write, result in zip(writes, results, strict=True)]
 
     def _check(self, writes: Sequence[Write]) -> None:
-        size = 0
+        kinds = set()
         for write in writes:
             kind, _ = check_path(write.path)
             if isinstance(write, CreateNode | UpdateNode):
                 check_data(write.path, write.data)
-                size += len(write.data) + len(write.path)
             if isinstance(write, CreateNode):
-                self._make_kind(kind)
-        if len(writes) > 1 and size > MAX_NODE_BYTES:
+                kinds.add(kind)
+        size = sum(map(write_bytes, writes))
+        if size > MAX_COMMIT_BYTES:
             raise InvalidArgument(
                 f"a commit of {size} bytes is more than ZooKeeper takes at once "
-                f"({MAX_NODE_BYTES}): commit in pieces"
+                f"({MAX_COMMIT_BYTES}): commit in pieces"
             )
+        for kind in kinds:
+            self._make_kind(kind)
 
     def _make_kind(self, kind: str) -> None:
         if kind in self._kinds:
