@@ -7,7 +7,15 @@ class TestLocalStore(ClusterStoreContract):
 
 import pytest
 
-from headrace.cluster.store import CheckNode, ClusterStore, CreateNode, DeleteNode, Node, UpdateNode
+from headrace.cluster.store import (
+    MAX_NODE_BYTES,
+    CheckNode,
+    ClusterStore,
+    CreateNode,
+    DeleteNode,
+    Node,
+    UpdateNode,
+)
 from headrace.model.error import InvalidArgument, VersionConflict
 from headrace.testing.readiness import wait_until
 
@@ -159,5 +167,5 @@ class ClusterStoreContract:
             store.commit([CreateNode(path, b"")])
 
     def test_a_node_has_a_size_limit(self, store: ClusterStore) -> None:
-        with pytest.raises(InvalidArgument, match="at most 1000000"):
-            store.commit([CreateNode("/topics/orders", bytes(1_000_001))])
+        with pytest.raises(InvalidArgument, match=f"at most {MAX_NODE_BYTES}"):
+            store.commit([CreateNode("/topics/orders", bytes(MAX_NODE_BYTES + 1))])

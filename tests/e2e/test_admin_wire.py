@@ -236,6 +236,22 @@ def test_incremental_alter_configs(client: WireClient, created: str, version: in
     assert alter(2, "retention.ms", "5") == ErrorCode.invalid_config
 
 
+def test_a_configuration_that_the_cluster_cannot_keep_is_refused(
+    client: WireClient, created: str
+) -> None:
+    config = {
+        "name": "leader.replication.throttled.replicas",
+        "config_operation": 0,
+        "value": "0:1," * 250_000 + "0:1",
+    }
+    resource = {"resource_type": TOPIC, "resource_name": created, "configs": [config]}
+    body = {"resources": [resource], "validate_only": False}
+
+    answer = client.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, body)
+
+    assert answer.responses[0].error_code == ErrorCode.policy_violation
+
+
 def test_a_resource_may_stand_once(client: WireClient, created: str) -> None:
     resource = {"resource_type": TOPIC, "resource_name": created, "configs": []}
     body = {"resources": [resource, resource], "validate_only": False}
@@ -401,3 +417,28 @@ def test_scram_credentials_of_a_user_change_together(client: WireClient) -> None
     assert alter(deletions=missing) == {"hugo": ErrorCode.resource_not_found}
     assert alter(deletions=[{"name": "hugo", "mechanism": 1}]) == {"hugo": NONE}
     assert known("hugo").error_code == ErrorCode.resource_not_found
+
+
+def test_a_credential_that_the_cluster_cannot_keep_is_refused(client: WireClient) -> None:
+    upsertion = {
+        "name": "x" * 5_000,
+        "mechanism": 1,
+        "iterations": 4096,
+        "salt": b"salt",
+        "salted_password": b"hash",
+    }
+    body = {"deletions": [], "upsertions": [upsertion]}
+
+    answer = client.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, body)
+
+    assert answer.results[0].error_code == ErrorCode.unacceptable_credential
+
+
+def test_a_quota_that_the_cluster_cannot_keep_is_refused(client: WireClient) -> None:
+    entity = [{"entity_type": "client-id", "entity_name": "x" * 5_000}]
+    operation = {"key": "producer_byte_rate", "value": 1.0, "remove": False}
+    body = {"entries": [{"entity": entity, "ops": [operation]}], "validate_only": False}
+
+    answer = client.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, body)
+
+    assert answer.entries[0].error_code == ErrorCode.invalid_request

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import TypeVar
 
+import structlog
+
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.entity import (
     KINDS,
@@ -24,15 +26,19 @@ from headrace.cluster.store import (
     UpdateNode,
     Write,
     node_path,
+    node_problem,
     write_bytes,
 )
 from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicPlan
 from headrace.cluster.topic_life import TopicLives
-from headrace.model.error import StorageError, VersionConflict
+from headrace.model.error import InvalidArgument, StorageError, VersionConflict
 from headrace.model.ids import topic_name_problem
 
 T = TypeVar("T")
+_Prepared = tuple[Change, CreateNode | UpdateNode | DeleteNode]
+
+_log = structlog.get_logger(__name__)
 
 # Losing this often in a row means that another broker writes all the time.
 _MAX_TRIES = 10
@@ -48,6 +54,7 @@ _MAY_BE_STALE = frozenset(
         ClusterError.INVALID_REPLICATION_FACTOR,
         ClusterError.INVALID_REPLICA_ASSIGNMENT,
         ClusterError.NO_REASSIGNMENT_IN_PROGRESS,
+        ClusterError.POLICY_VIOLATION,
         ClusterError.PREFERRED_LEADER_NOT_AVAILABLE,
         ClusterError.TOPIC_ALREADY_EXISTS,
         ClusterError.UNKNOWN_TOPIC_ID,
@@ -187,6 +194,7 @@ class CommandRunner:
         decide: Callable[[], T],
         changes_of: Callable[[T], Sequence[Change]],
         checks_of: Callable[[T], Sequence[Write]] = lambda _: (),
+        leave_out: Callable[[T, Change, str], None] | None = None,
     ) -> T:
         """Run one command.
 
@@ -194,8 +202,11 @@ class CommandRunner:
             decide: reads `state` and returns a decision; called again after a conflict.
             changes_of: the changes of a decision.
             checks_of: what must still hold in the store when they are committed.
+            leave_out: notes in the decision that a change is not made, and why: its node would be
+                too large. The others are committed, so that one topic does not hold up all.
 
         Raises:
+            InvalidArgument: a change is too large, and cannot be left out; nothing was written.
             VersionConflict: other writers were faster, ten times in a row.
             StorageError: the store failed, and the commit may have been done.
         """
@@ -207,9 +218,9 @@ class CommandRunner:
             if not fresh and _may_be_stale(decided):
                 self._read_again(decided)
                 decided = decide()
-            changes = changes_of(decided)
+            prepared = self._prepare(decided, changes_of(decided), leave_out)
             try:
-                self._commit(changes, checks_of(decided) if changes else ())
+                self._commit(prepared, checks_of(decided) if prepared else ())
             except VersionConflict:
                 self.load()
                 fresh = True
@@ -223,10 +234,33 @@ class CommandRunner:
             f"{_MAX_TRIES} times another controller changed the cluster first: try again"
         )
 
-    def _commit(self, decided: Sequence[Change], checks: Sequence[Write] = ()) -> None:
+    def _prepare(
+        self,
+        decided: T,
+        changes: Sequence[Change],
+        leave_out: Callable[[T, Change, str], None] | None,
+    ) -> list[_Prepared]:
+        """Return the changes that are to be made, each with what it writes."""
+        prepared: list[_Prepared] = []
+        for change in changes:
+            if self._is_removed_already(change):
+                continue
+            write = self._write(change)
+            data = b"" if isinstance(write, DeleteNode) else write.data
+            problem = node_problem(write.path, data)
+            if problem is None:
+                prepared.append((change, write))
+            elif leave_out is None:
+                raise InvalidArgument(problem)
+            else:
+                _log.error("change_left_out", path=write.path, reason=problem)
+                leave_out(decided, change, problem)
+        return prepared
+
+    def _commit(self, prepared: Sequence[_Prepared], checks: Sequence[Write] = ()) -> None:
         """Commit at once, or in as few commits as a packet of ZooKeeper's allows."""
-        changes = [change for change in decided if not self._is_removed_already(change)]
-        writes = [self._write(change) for change in changes]
+        changes = [change for change, _ in prepared]
+        writes = [write for _, write in prepared]
         beside = [self._write_beside(*each) for each in zip(changes, writes, strict=True)]
         sizes = [
             sum(map(write_bytes, (write, *more)))
@@ -255,7 +289,7 @@ class CommandRunner:
     def _is_removed_already(self, change: Change) -> bool:
         return isinstance(change, Remove) and entity_path(change.entity) not in self._versions
 
-    def _write(self, change: Change) -> Write:
+    def _write(self, change: Change) -> CreateNode | UpdateNode | DeleteNode:
         path = entity_path(change.entity)
         version = self._versions.get(path)
         if isinstance(change, Remove):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.cluster.broker import BrokerConfig
+from headrace.cluster.entity_size import entity_problem, topic_problem
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.resource_config import ResourceConfig, ResourceKind
 from headrace.cluster.state import Change, ClusterState, Put, Remove
@@ -69,7 +70,8 @@ def _alter_topic(
             f"{_MIRROR_LINK} makes a topic a mirror when it is created, and {name!r} exists: "
             "delete it, or take another name for the mirror",
         )
-    return config_problem(configs) or Put(replace(topic, configs=configs))
+    new = replace(topic, configs=configs)
+    return topic_problem(new, topic) or config_problem(configs) or Put(new)
 
 
 def replace_broker_configs(
@@ -103,12 +105,14 @@ def _alter_broker(
     configs = _altered(BROKER_CONFIG, base, alterations)
     if isinstance(configs, Rejection):
         return configs
+    change = _put_or_remove(BrokerConfig(broker_id=broker_id, configs=configs))
+    if isinstance(change, Rejection):
+        return change
     try:
         BROKER_CONFIG.parse(configs)
     except ConfigError as error:
         return Rejection(ClusterError.INVALID_CONFIG, str(error))
-    config = BrokerConfig(broker_id=broker_id, configs=configs)
-    return Put(config) if configs else Remove(config)
+    return change
 
 
 CheckValues = Callable[[Mapping[str, ConfigValue]], None]
@@ -130,12 +134,20 @@ def alter_resource_configs(
     configs = _altered(kind.table, base, alterations)
     if isinstance(configs, Rejection):
         return configs
+    change = _put_or_remove(ResourceConfig(kind=kind, name=name, configs=configs))
+    if isinstance(change, Rejection):
+        return change
     try:
         check(kind.table.parse(configs))
     except ConfigError as error:
         return Rejection(ClusterError.INVALID_CONFIG, str(error))
-    config = ResourceConfig(kind=kind, name=name, configs=configs)
-    return Put(config) if configs else Remove(config)
+    return change
+
+
+def _put_or_remove(config: BrokerConfig | ResourceConfig) -> Change | Rejection:
+    if not config.configs:
+        return Remove(config)
+    return entity_problem(config, ClusterError.INVALID_CONFIG) or Put(config)
 
 
 def _broker_problem(alteration: ConfigAlteration) -> Rejection | None:
@@ -200,9 +212,11 @@ def _alter(
     items = _items(configs.get(name, key.render(key.default) or ""))
     changed = _items(value)
     if operation is ConfigOperation.APPEND:
-        items += [item for item in changed if item not in items]
+        known = set(items)
+        items += [item for item in changed if item not in known]
     else:
-        items = [item for item in items if item not in changed]
+        gone = set(changed)
+        items = [item for item in items if item not in gone]
     configs[name] = ",".join(items)
     return None
 

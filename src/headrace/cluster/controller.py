@@ -25,6 +25,7 @@ from headrace.cluster.entity import (
     encode_entity,
     entity_path,
 )
+from headrace.cluster.entity_size import entity_problem
 from headrace.cluster.feature import DEFAULT_FEATURES, Feature
 from headrace.cluster.partition_command import (
     IsrProposal,
@@ -32,10 +33,11 @@ from headrace.cluster.partition_command import (
     abandon,
     alter_isr,
     elect_leaders,
+    not_left,
     reassign,
     settle_topics,
 )
-from headrace.cluster.quota import QuotaEntity, altered, quota_problem
+from headrace.cluster.quota import ClientQuota, QuotaEntity, altered, quota_problem
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.resource_config import ResourceKind
 from headrace.cluster.settled_topics import SettledTopics
@@ -60,7 +62,7 @@ from headrace.cluster.topic_command import (
     create_topics,
     delete_topics,
 )
-from headrace.model.error import BrokerIdTaken, VersionConflict
+from headrace.model.error import BrokerIdTaken, StorageError, VersionConflict
 from headrace.model.ids import BrokerId, TopicId, TopicPartition
 
 T = TypeVar("T")
@@ -212,7 +214,7 @@ class Controller:
     ) -> Rejection | None:
         """Set quotas of one entity; None as a value removes that quota."""
         entity = tuple(sorted(entity, key=lambda pair: pair[0]))
-        problem = quota_problem(entity, values)
+        problem = quota_problem(entity, values) or entity_problem(ClientQuota(entity=entity))
         if problem is not None or validate_only:
             return problem
 
@@ -276,7 +278,10 @@ class Controller:
             ]
 
         return self._runner.run(
-            lambda: alter_isr(self.state, proposals), lambda plan: plan.changes, joining
+            lambda: alter_isr(self.state, proposals),
+            lambda plan: plan.changes,
+            joining,
+            PartitionPlan.leave_out,
         )
 
     def elect_leaders(
@@ -287,6 +292,7 @@ class Controller:
                 self.state, partitions, self.state.brokers.keys(), unclean=unclean
             ),
             lambda plan: plan.changes,
+            leave_out=PartitionPlan.leave_out,
         )
 
     def reassign(
@@ -295,16 +301,21 @@ class Controller:
         return self._runner.run(
             lambda: reassign(self.state, targets, self.state.brokers.keys()),
             lambda plan: plan.changes,
+            leave_out=PartitionPlan.leave_out,
         )
 
     def settle(self, *, unclean_default: bool = False) -> None:
-        """Elect leaders where they are gone, and end finished reassignments. Only in a term."""
+        """Elect leaders where they are gone, and end finished reassignments. Only in a term.
+
+        A topic whose record has become too large for the store stays as it is, and is logged.
+        """
         self._runner.run(
             lambda: self._settled.changes(
                 self.state, self.state.brokers.keys(), unclean_default=unclean_default
             ),
             lambda changes: changes,
             self._fenced,
+            _only_log,
         )
 
     def leave(self, broker_id: BrokerId) -> None:
@@ -334,10 +345,15 @@ class Controller:
                 self.state, partitions, broker_id, self.state.brokers.keys() - {broker_id}
             ),
             lambda plan: plan.changes,
+            leave_out=PartitionPlan.leave_out,
         )
 
     def _settle(self, alive: Callable[[], Collection[BrokerId]]) -> None:
-        self._runner.run(lambda: settle_topics(self.state, alive()), lambda changes: changes)
+        self._runner.run(
+            lambda: settle_topics(self.state, alive()),
+            lambda changes: changes,
+            leave_out=_only_log,
+        )
 
     # The controller's term
 
@@ -381,6 +397,8 @@ class Controller:
 
         Raises:
             BrokerIdTaken: another broker runs under this id.
+            StorageError: this broker's former process cannot be removed from a topic whose record
+                is too large for the store, and it must not lead twice in one leader epoch.
         """
         self.catch_up([node_path(BrokerRecord.KIND, *broker.key())])
         known = self.state.brokers.get(broker.broker_id)
@@ -390,6 +408,12 @@ class Controller:
                 "node.id"
             )
         self.leave(broker.broker_id)
+        full = not_left(self.state, broker.broker_id)
+        if full is not None:
+            raise StorageError(
+                f"broker {broker.broker_id} cannot start: the record of topic {full!r} is full; "
+                "shorten its configuration through another broker, or delete it"
+            )
         path = node_path(_INCARNATIONS, str(broker.broker_id))
         before = self._store.get(path)
         epoch = 0 if before is None else before.version + 1
@@ -453,3 +477,7 @@ class Controller:
     def finalize_feature(self, feature: Feature) -> None:
         """Set the level of one feature; the caller checks that this version supports it."""
         self._runner.run(lambda: [Put(feature)], lambda changes: changes)
+
+
+def _only_log(changes: list[Change], change: Change, why: str) -> None:
+    """Leave a change out; the runner has logged it."""

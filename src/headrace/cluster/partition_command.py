@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from operator import is_
 
 from headrace.cluster.election import changed, elect, prefer
+from headrace.cluster.entity_size import TopicRoom
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.state import Change, ClusterState, Put
 from headrace.cluster.topic import NO_LEADER, PartitionRecord, TopicRecord
@@ -24,6 +25,14 @@ class PartitionPlan:
 
     changes: list[Change] = field(default_factory=list)
     outcomes: dict[TopicPartition, Outcome] = field(default_factory=dict)
+
+    def leave_out(self, change: Change, why: str) -> None:
+        """Refuse what would have changed a topic, because the store cannot hold it."""
+        assert isinstance(change.entity, TopicRecord)
+        refused = Rejection(ClusterError.POLICY_VIOLATION, why)
+        for name, outcome in self.outcomes.items():
+            if name.topic == change.entity.name and isinstance(outcome, PartitionRecord):
+                self.outcomes[name] = refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +72,18 @@ def settle_topic(
     if all(map(is_, partitions, topic.partitions)):
         return topic
     return replace(topic, partitions=partitions)
+
+
+def not_left(state: ClusterState, broker_id: BrokerId) -> str | None:
+    """Return a topic that a broker leads, or is in sync with, though others could take over."""
+    others = state.brokers.keys() - {broker_id}
+    for topic in state.topics.values():
+        for each in topic.partitions:
+            if each.leader == broker_id or (
+                broker_id in each.isr and broker_id not in elect(each, others, unclean=False).isr
+            ):
+                return topic.name
+    return None
 
 
 def alter_isr(state: ClusterState, proposals: Sequence[IsrProposal]) -> PartitionPlan:
@@ -188,7 +209,7 @@ def reassign(
     alive: Collection[BrokerId],
 ) -> PartitionPlan:
     """Begin to move partitions to other replicas; None ends a move where it is (KIP-455)."""
-    plan = _Plan(state)
+    plan, room = _Plan(state), TopicRoom()
     for name, target in targets.items():
         partition = plan.find(name)
         if isinstance(partition, Rejection):
@@ -197,6 +218,9 @@ def reassign(
             outcome = _cancel_move(partition, alive)
         else:
             outcome = _target_problem(target, alive) or _move(partition, target, alive)
+            if isinstance(outcome, PartitionRecord):
+                topic = state.topics[name.topic]
+                outcome = room.take(topic, partition, outcome) or outcome
         plan.set(name, outcome)
     return plan.finish()
 

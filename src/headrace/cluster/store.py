@@ -29,7 +29,7 @@ from headrace.model.error import InvalidArgument
 # ZooKeeper's default limit for one packet (jute.maxbuffer), paths and all.
 MAX_COMMIT_BYTES = 0xFFFFF
 # Less than that by the node's path and by what its commit checks.
-MAX_NODE_BYTES = 1_000_000
+MAX_NODE_BYTES = 1_020_000
 MAX_PATH_BYTES = 4_096
 # About what a write takes in a packet beside its path and its data: its head, the cluster's root
 # before the path, and the ACL of a new node.
@@ -160,9 +160,22 @@ def write_bytes(write: Write) -> int:
     return WRITE_BYTES + len(write.path) + data
 
 
-def check_data(path: str, data: bytes) -> None:
+def node_problem(path: str, data: bytes) -> str | None:
+    """Return why a node would be too large for any store, or None when it is not."""
+    if len(path) > MAX_PATH_BYTES:
+        return (
+            f"{path[:100]}... takes {len(path)} bytes: the names of a node of the cluster store "
+            f"take at most {MAX_PATH_BYTES} together"
+        )
     if len(data) > MAX_NODE_BYTES:
-        raise InvalidArgument(
+        return (
             f"{path} cannot hold {len(data)} bytes: a node of the cluster store holds at most "
             f"{MAX_NODE_BYTES}"
         )
+    return None
+
+
+def check_data(path: str, data: bytes) -> None:
+    problem = node_problem(path, data)
+    if problem is not None:
+        raise InvalidArgument(problem)

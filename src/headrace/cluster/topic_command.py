@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from headrace.cluster.entity_size import configs_problem, topic_problem
 from headrace.cluster.placement import place
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.state import Change, ClusterState, Put, Remove, metric_name
@@ -123,12 +124,13 @@ def _create(
         return placed
     if len(placed) > budget:
         return _too_many(len(placed))
-    return TopicRecord(
+    topic = TopicRecord(
         name=request.name,
         topic_id=new_id(),
         partitions=tuple(PartitionRecord.on(replicas) for replicas in placed),
         configs=configs,
     )
+    return topic_problem(topic) or topic
 
 
 def _checked_configs(configs: Mapping[str, str | None]) -> dict[str, str] | Rejection:
@@ -139,7 +141,7 @@ def _checked_configs(configs: Mapping[str, str | None]) -> dict[str, str] | Reje
                 ClusterError.INVALID_CONFIG, f"{key} has no value: write one or leave the key out"
             )
         checked[key] = value
-    return config_problem(checked) or checked
+    return configs_problem(checked) or config_problem(checked) or checked
 
 
 def config_problem(configs: Mapping[str, str]) -> Rejection | None:
@@ -317,4 +319,5 @@ def _grow(state: ClusterState, request: NewPartitions, budget: int) -> TopicReco
     if problem is not None:
         return problem
     new = tuple(PartitionRecord.on(replicas) for replicas in placed)
-    return replace(topic, partitions=topic.partitions + new)
+    grown = replace(topic, partitions=topic.partitions + new)
+    return topic_problem(grown, topic) or grown

@@ -17,6 +17,7 @@ from headrace.broker.error_mapping import cluster_code
 from headrace.broker.handlers.describe_user_scram_credentials import MECHANISMS
 from headrace.cluster.controller import Controller
 from headrace.cluster.credential import MIN_ITERATIONS, ScramCredential, credential_problem
+from headrace.cluster.entity_size import entity_problem
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -79,6 +80,9 @@ def _read(request: AlterUserScramCredentialsRequest) -> tuple[list[_Change], dic
             salted_password=bytes(wanted.salted_password),
             iterations=wanted.iterations,
         )
+        problem = entity_problem(credential, ClusterError.UNACCEPTABLE_CREDENTIAL)
+        if problem is not None:
+            rejected[wanted.name] = problem
         changes.append(_Change(wanted.name, mechanism, credential))
     for (user, mechanism), times in Counter(
         (each.user, each.mechanism) for each in changes

@@ -8,8 +8,10 @@ from headrace.broker.auth.acl_code import read_acl
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.error_mapping import cluster_code
 from headrace.broker.handlers.describe_acls import NO_AUTHORIZER
 from headrace.cluster.acl import Acl
+from headrace.cluster.entity_size import entity_problem
 from headrace.model.error import InvalidArgument
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -33,9 +35,11 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 def _read(creation: AclCreation) -> Acl | dict[str, Any]:
     try:
-        return read_acl(creation)
+        acl = read_acl(creation)
     except InvalidArgument as error:
         return _failed(ErrorCode.invalid_request, str(error))
+    problem = entity_problem(acl)
+    return acl if problem is None else _failed(cluster_code(problem.error), problem.message)
 
 
 def _failed(code: ErrorCode, message: str) -> dict[str, Any]:
