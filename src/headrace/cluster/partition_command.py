@@ -268,8 +268,7 @@ def _end_move(partition: PartitionRecord, alive: Collection[BrokerId]) -> Partit
     """End the move if every new replica is in sync."""
     if not partition.moving or not all(each in partition.isr for each in partition.adding):
         return partition
-    target = [each for each in partition.replicas if each not in partition.removing]
-    new = changed(partition, replicas=target, adding=(), removing=())
+    new = changed(partition, replicas=partition.target, adding=(), removing=())
     return _without(new, partition.removing, alive) or partition
 
 

@@ -38,6 +38,11 @@ class PartitionRecord:
     def moving(self) -> bool:
         return bool(self.adding or self.removing)
 
+    @property
+    def target(self) -> tuple[BrokerId, ...]:
+        """The replicas that it has when its move has ended."""
+        return tuple(each for each in self.replicas if each not in self.removing)
+
     @classmethod
     def on(cls, replicas: Sequence[BrokerId]) -> "PartitionRecord":
         """Return a new partition: all replicas are in sync, as all are empty; the first leads."""
@@ -64,7 +69,7 @@ class TopicRecord:
 
     @property
     def replication_factor(self) -> int:
-        return len(self.partitions[0].replicas)
+        return len(self.partitions[0].target)
 
     def key(self) -> tuple[str, ...]:
         return (self.name,)

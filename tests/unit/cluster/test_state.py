@@ -162,7 +162,7 @@ def test_a_partition_that_moves_survives_its_node() -> None:
 
     assert decode_entity(Node(entity_path(record), encode_entity(record), 0, False)) == record
     assert not record.internal
-    assert record.replication_factor == 2
+    assert record.replication_factor == 1
 
 
 def test_the_same_entity_has_the_same_bytes() -> None:

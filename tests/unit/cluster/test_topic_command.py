@@ -1,5 +1,7 @@
 """CreateTopics, DeleteTopics, CreatePartitions."""
 
+from dataclasses import replace
+
 import pytest
 
 from headrace.cluster.rejection import ClusterError, Rejection
@@ -256,6 +258,15 @@ class TestCreatePartitions:
         assert len(topic.partitions) == 5
         assert topic.partitions[:2] == before.partitions
         assert topic.topic_id == before.topic_id
+
+    def test_new_partitions_have_as_many_replicas_as_a_move_will_leave(self, three_brokers):
+        before = existing(three_brokers)
+        moving = replace(before.partitions[0], replicas=(2, 3, 1), adding=(2, 3), removing=(1,))
+        three_brokers.apply(Put(replace(before, partitions=(moving, before.partitions[1]))))
+
+        topic = self.grow(three_brokers, total=3)
+
+        assert len(topic.partitions[2].replicas) == 2
 
     def test_new_partitions_can_be_assigned(self, three_brokers):
         existing(three_brokers)
