@@ -296,10 +296,18 @@ class Controller:
         )
 
     def reassign(
-        self, targets: Mapping[TopicPartition, Sequence[BrokerId] | None]
+        self,
+        targets: Mapping[TopicPartition, Sequence[BrokerId] | None],
+        *,
+        factor_may_change: bool = True,
     ) -> PartitionPlan:
         return self._runner.run(
-            lambda: reassign(self.state, targets, self.state.brokers.keys()),
+            lambda: reassign(
+                self.state,
+                targets,
+                self.state.brokers.keys(),
+                factor_may_change=factor_may_change,
+            ),
             lambda plan: plan.changes,
             leave_out=PartitionPlan.leave_out,
         )

@@ -207,8 +207,15 @@ def reassign(
     state: ClusterState,
     targets: Mapping[TopicPartition, Sequence[BrokerId] | None],
     alive: Collection[BrokerId],
+    *,
+    factor_may_change: bool = True,
 ) -> PartitionPlan:
-    """Begin to move partitions to other replicas; None ends a move where it is (KIP-455)."""
+    """Begin to move partitions to other replicas; None ends a move where it is (KIP-455).
+
+    Args:
+        factor_may_change: whether a target may be more or fewer replicas than the partition has,
+            or than its current move will leave (KIP-860).
+    """
     plan, room = _Plan(state), TopicRoom()
     for name, target in targets.items():
         partition = plan.find(name)
@@ -217,7 +224,10 @@ def reassign(
         elif target is None:
             outcome = _cancel_move(partition, alive)
         else:
-            outcome = _target_problem(target, alive) or _move(partition, target, alive)
+            problem = _target_problem(target, alive)
+            if problem is None and not factor_may_change:
+                problem = _factor_problem(partition, target)
+            outcome = problem or _move(partition, target, alive)
             if isinstance(outcome, PartitionRecord):
                 topic = state.topics[name.topic]
                 outcome = room.take(topic, partition, outcome) or outcome
@@ -234,6 +244,16 @@ def _target_problem(target: Sequence[BrokerId], alive: Collection[BrokerId]) -> 
     else:
         return None
     return Rejection(ClusterError.INVALID_REPLICA_ASSIGNMENT, why)
+
+
+def _factor_problem(partition: PartitionRecord, target: Sequence[BrokerId]) -> Rejection | None:
+    if len(target) == len(partition.target):
+        return None
+    return Rejection(
+        ClusterError.INVALID_REPLICATION_FACTOR,
+        f"the replicas {list(target)} are not {len(partition.target)}, and this request does not "
+        "allow to change the replication factor",
+    )
 
 
 def _move(

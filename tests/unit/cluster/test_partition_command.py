@@ -309,6 +309,33 @@ class TestReassign:
 
         assert change.entity.partitions[0].moving
 
+    @pytest.mark.parametrize("target", [[4, 2], [1, 2, 3, 4]])
+    def test_the_replication_factor_stays_if_the_request_says_so(self, state, target):
+        plan = reassign(state, {ORDERS: target}, ALIVE, factor_may_change=False)
+
+        assert plan.outcomes[ORDERS].error is ClusterError.INVALID_REPLICATION_FACTOR
+        assert plan.changes == []
+        allowed = reassign(state, {ORDERS: target}, ALIVE)
+        assert isinstance(allowed.outcomes[ORDERS], PartitionRecord)
+
+    def test_the_factor_that_a_move_will_leave_counts(self, state):
+        apply(state, reassign(state, {ORDERS: [4]}, ALIVE))
+
+        def outcome(*target):
+            plan = reassign(state, {ORDERS: target}, ALIVE, factor_may_change=False)
+            return plan.outcomes[ORDERS]
+
+        assert isinstance(outcome(2), PartitionRecord)
+        assert outcome(1, 4).error is ClusterError.INVALID_REPLICATION_FACTOR
+
+    def test_a_move_can_be_given_up_whatever_the_factor(self, state):
+        before = state.topics["orders"].partitions[0]
+        apply(state, reassign(state, {ORDERS: [4]}, ALIVE))
+
+        back = apply(state, reassign(state, {ORDERS: None}, ALIVE, factor_may_change=False))
+
+        assert back.replicas == before.replicas
+
     def test_a_partition_that_is_not_there_cannot_move(self, state):
         name = TopicPartition("else", 0)
 

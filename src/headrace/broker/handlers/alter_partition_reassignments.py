@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (45), versions 0 and 1: move replicas (KIP-455).
+"""AlterPartitionReassignments (45), versions 0 and 1: move replicas (KIP-455, KIP-860).
 
 A move begins at once; it ends when the new replicas are in sync, and the old ones are dropped then.
 """
@@ -34,9 +34,12 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         for topic in request.topics
         for one in topic.partitions
     }
-    plan = await broker.controller.administer(lambda controller: controller.reassign(wanted))
+    factor_may_change = request.allow_replication_factor_change
+    plan = await broker.controller.administer(
+        lambda controller: controller.reassign(wanted, factor_may_change=factor_may_change)
+    )
     return {
-        "allow_replication_factor_change": request.allow_replication_factor_change,
+        "allow_replication_factor_change": factor_may_change,
         "responses": [
             {
                 "name": topic.name,
