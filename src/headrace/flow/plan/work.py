@@ -61,8 +61,14 @@ class Work:
 
     The runtime calls `prepare` once per task and worker process, and `execute` once per batch of a
     stream, never two calls at a time. It repeats a batch that raises from a clean state: what the
-    batch emitted and put before is dropped.
+    batch emitted and put before is dropped. A call that returned may be rolled back too, while the
+    runtime looks for the tuples that raise.
+
+    Attributes:
+        by_tuple: what it does with a tuple does not depend on the others of the batch.
     """
+
+    by_tuple = False
 
     def check_master(self, master: str) -> None:
         """Check that its tasks can run on a Spark master, before anything starts.
@@ -81,6 +87,9 @@ class Work:
 
     def tick(self, now_ms: int, emit: Emit, context: TaskContext) -> None:
         """Do what is due every `tick_seconds`, also when no tuples come."""
+
+    def forget(self) -> None:
+        """Drop what calls have left in this object, apart from caches: they were rolled back."""
 
     def cleanup(self) -> None:
         """Release what `prepare` made: the worker ends, or a newer run takes its place."""

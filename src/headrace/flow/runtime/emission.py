@@ -40,7 +40,10 @@ class Emission:
     dead_letters: list[tuple[TupleBatch, Exception]] = field(default_factory=list)
 
     def dead_letter(self, tuples: TupleBatch, failure: Exception) -> None:
-        """Give up tuples that came in earlier calls. For a tuple of this call, raise instead."""
+        """Give up tuples of this call or of earlier ones, and go on with the others.
+
+        A component that cannot tell which tuple is bad raises instead.
+        """
         self.dead_letters.append((tuples, failure))
 
     def __call__(

@@ -1,25 +1,24 @@
-"""Running a stage over the tuples of one Spark task: call, retry, find the bad tuple, pass on.
+"""Running a stage over the tuples of one Spark task: call a component, pass on what it emitted.
 
 Rules
 -----
 Rule 1: what a call emitted and put leaves the call only when it has returned.
-Rule 2: a batch that raises is tried again as a whole, then in halves, down to the tuples that raise
-        alone. Those become dead letters; the others go on, in their order.
+Rule 2: tuples that raise alone become dead letters, and the others go on; see `batch_call`.
 Rule 3: an emit that does not fit its declaration is a mistake in the program and ends it. So does
         every other `Unrecoverable`.
 """
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from headrace.flow.error import Unrecoverable
-from headrace.flow.plan.grouping import PartialKey
+from headrace.flow.plan.grouping import FieldsGrouping, Grouping, PartialKey
 from headrace.flow.plan.plan import DEFAULT_STREAM, Kind, PlanComponent
 from headrace.flow.plan.work import TaskContext, TupleSource, Work
+from headrace.flow.runtime.batch_call import BatchCall
 from headrace.flow.runtime.dead_letter import dead_letter
 from headrace.flow.runtime.emission import Emission
 from headrace.flow.runtime.failure_note import failure_note
@@ -78,7 +77,8 @@ class StageRun:
         read = self._plan_run.layout.edges[edge]
         component = self._plan_run.component(read.reader)
         self._slot, self._state = slot, state
-        self._call(component, read.input.component, read.input.stream, batch)
+        keys = _keys(read.input.grouping)
+        self._call(component, read.input.component, read.input.stream, batch, keys)
 
     def tick(
         self, slot: int, component: PlanComponent, now_ms: int, state: TaskState | None
@@ -106,44 +106,40 @@ class StageRun:
             send_report(self._plan_run.report_to, self._partition, self.tallies.tallies)
         yield from self.outlet.close()
 
-    def _call(self, component: PlanComponent, feeder: str, stream: str, batch: TupleBatch) -> None:
+    def _call(
+        self,
+        component: PlanComponent,
+        feeder: str,
+        stream: str,
+        batch: TupleBatch,
+        keys: tuple[str, ...] = (),
+    ) -> None:
         tally = self.tallies.of(component.name)
         tally.executed += batch.num_rows
         started = time.perf_counter_ns()
-        tries = 1 + self._plan_run.plan.retries
-        source = TupleSource(feeder, stream, lambda: batch.origin)
-        emissions = list(self._attempts(component, source, batch, tries))
-        tally.busy_ns += time.perf_counter_ns() - started
-        for emission in emissions:
-            self._pass_on(component, emission)
-
-    def _attempts(
-        self, component: PlanComponent, source: TupleSource, batch: TupleBatch, tries: int
-    ) -> Iterator[Emission]:
         context = self._context(component)
-        failure: Exception | None = None
-        for _ in range(tries):
-            emission = self._emission(component, batch)
+
+        def call(part: TupleBatch) -> Emission:
+            emission = self._emission(component, part)
+            source = TupleSource(feeder, stream, lambda: part.origin)
             try:
-                here = replace(source, lazy_origin=lambda: batch.origin)
-                self._work(context).execute(batch.columns, emission, context, here)
+                self._work(context).execute(part.columns, emission, context, source)
             except Unrecoverable as error:
                 error.add_note(failure_note(component.name, None))
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
-                _rollback(context.state)
-                failure = error
-            else:
-                _accept(context.state)
-                yield emission
-                return
-        assert failure is not None
-        if batch.num_rows > 1:
-            half = batch.num_rows // 2
-            for part in (batch.slice(0, half), batch.slice(half, batch.num_rows - half)):
-                yield from self._attempts(component, source, part, 1)
-            return
-        self._dead_letter(component, batch, failure)
+            return emission
+
+        emissions = BatchCall(
+            call,
+            give_up=lambda part, failure: self._dead_letter(component, part, failure),
+            forget=lambda: self._work(context).forget(),
+            state=context.state,
+            tries=1 + self._plan_run.plan.retries,
+            by_tuple=component.work.by_tuple,
+        ).run(batch, keys)
+        tally.busy_ns += time.perf_counter_ns() - started
+        for emission in emissions:
+            self._pass_on(component, emission)
 
     def _dead_letter(self, component: PlanComponent, batch: TupleBatch, failure: Exception) -> None:
         """Write each tuple to the dead letter topic; without one, the failure ends the plan."""
@@ -221,6 +217,12 @@ def _own_copy(work: Any) -> Any:
     from pyspark import cloudpickle
 
     return cloudpickle.loads(cloudpickle.dumps(work))  # type: ignore[no-untyped-call]
+
+
+def _keys(grouping: Grouping) -> tuple[str, ...]:
+    """Return the fields whose equal values one task has all tuples of."""
+    divided = isinstance(grouping, FieldsGrouping) and not isinstance(grouping, PartialKey)
+    return grouping.field_names if divided else ()
 
 
 def _accept(state: TaskState | None) -> None:

@@ -118,6 +118,15 @@ class TaskState:
         """Drop the changes of a call that raised."""
         self._call.clear()
 
+    def changes(self) -> dict[Any, Any]:
+        """Return what the batch has changed so far, for `return_to`."""
+        return dict(self._batch)
+
+    def return_to(self, changes: dict[Any, Any]) -> None:
+        """Make the batch's changes what they were when `changes` returned these."""
+        self._call.clear()
+        self._batch = dict(changes)
+
     def take_changes(self) -> bytes | None:
         """Make the batch's changes part of the state and return them; None if there are none."""
         if not self._batch:

@@ -3,7 +3,7 @@
 Rule 1: a task's messages come in the order of offsets of each partition, streams with bootstrap or
         a higher priority first.
 Rule 2: what `process` sent, put and set during a call is kept if the call returns. If it raises,
-        the object is dropped, and a new one is set up from the state.
+        or is rolled back, the object is dropped, and a new one is set up from the state.
 Rule 3: outputs, changelogs and offsets must agree. They leave in the same call, and so are
         committed in the same transaction.
 """
@@ -81,6 +81,9 @@ class TaskWork(Work):
         with self._call(emit, context) as call:
             if isinstance(call.task, WindowableTask):
                 call.task.window(call.collector, call.coordinator)
+
+    def forget(self) -> None:
+        self.cleanup()
 
     def cleanup(self) -> None:
         live, self._live = self._live, None

@@ -18,7 +18,8 @@ class Bolt:
 
     Spark sends the object to its workers pickled: make connections and models in `prepare`. A batch
     has all tuples that came for this task at once, as columns. If `execute` raises, the batch is
-    tried again, then in parts, and the tuples that raise alone go to the dead letters.
+    tried again, then in parts. The tuples that raise alone go to the dead letters, and one more
+    call has all the others; what the parts emitted and put is dropped.
 
     Example:
         class Upper(Bolt):

@@ -15,6 +15,8 @@ Names = str | Sequence[str]
 class FilterWork(Work):
     """Keeps the tuples for which a function returns true."""
 
+    by_tuple = True
+
     def __init__(self, function: Function, inputs: tuple[str, ...]) -> None:
         self.function = function
         self.inputs = inputs
@@ -30,6 +32,8 @@ class FilterWork(Work):
 
 class PeekWork(Work):
     """Calls a function with each tuple, and passes all tuples on."""
+
+    by_tuple = True
 
     def __init__(self, function: Function) -> None:
         self.function = function

@@ -3,7 +3,10 @@
 Rule 1: a session ends a gap after its last tuple, in the tuples' own time. It is emitted when the
         watermark, the latest time seen less the lag, has passed its end.
 Rule 2: a tuple that comes out of order may lengthen a session or join two. A tuple of a session
-        that was emitted already is late, and is dropped.
+        that was emitted already is late, and is dropped. A tuple without a time becomes a dead
+        letter.
+Rule 3: a session whose fold raises is tried again. Then its tuples become dead letters, and the
+        stream goes on.
 """
 
 from collections.abc import Iterator
@@ -12,11 +15,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.flow.error import FlowError
+from headrace.flow.error import FlowError, Unrecoverable
 from headrace.flow.plan.fields import Fields
 from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
-from headrace.flow.runtime.builtin.event_time import check_timestamp, event_times_ms
-from headrace.flow.runtime.tuple_batch import no_origin
+from headrace.flow.runtime.builtin.event_time import (
+    check_timestamp,
+    event_times_ms,
+    timed_rows,
+)
+from headrace.flow.runtime.builtin.window_work import MAX_DEAD_LETTERS
+from headrace.flow.runtime.tuple_batch import TupleBatch, no_origin
 from headrace.flow.runtime.tuple_value import rows_of
 from headrace.flow.trident.fold_work import BatchFoldWork
 from headrace.flow.trident.state import StateFields
@@ -52,6 +60,11 @@ class SessionWork(Work):
         self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         state = context.state
+        timed = timed_rows(batch, self.timestamp, emit, source)
+        if not len(timed):
+            return
+        if len(timed) < batch.num_rows:
+            batch = batch.take(pa.array(timed))
         times = event_times_ms(batch, self.timestamp)
         watermark = state.get("watermark", _NEVER)
         values = list(rows_of(batch, tuple(batch.schema.names)))
@@ -66,16 +79,39 @@ class SessionWork(Work):
         latest = max(watermark, int(times.max()) - self.lag_ms)
         if latest > watermark:
             state.put("watermark", latest)
-            emit_session = _SessionEmit(emit, len(self.by))
             for session in self._ended(latest, state):
-                emit_session.first, emit_session.last = session[0][0], session[-1][0]
                 columns = zip(*(each for _, each in session), strict=True)
                 kinds = zip(columns, batch.schema.types, strict=True)
                 arrays = [pa.array(list(column), kind) for column, kind in kinds]
                 whole = pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
-                origin = no_origin(whole.num_rows)
-                here = replace(source, lazy_origin=origin)
-                self.fold.execute(whole, emit_session, context, here)
+                times_ms = session[0][0], session[-1][0]
+                self._emit_session(whole, times_ms, emit, context, source)
+
+    def _emit_session(
+        self,
+        whole: pa.RecordBatch,
+        times_ms: tuple[int, int],
+        emit: Any,
+        context: TaskContext,
+        source: TupleSource,
+    ) -> None:
+        """Fold the tuples of a session that has ended; see rule 3."""
+        here = replace(source, lazy_origin=no_origin(whole.num_rows))
+        failure: Exception | None = None
+        for _ in range(1 + context.retries):
+            held = _HeldSession(times_ms, len(self.by))
+            try:
+                self.fold.execute(whole, held, context, here)
+            except Unrecoverable:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a user's aggregator raises
+                failure = error
+            else:
+                held.emit(emit)
+                return
+        assert failure is not None
+        lost = whole.slice(0, min(whole.num_rows, MAX_DEAD_LETTERS))
+        emit.dead_letter(TupleBatch(lost, no_origin(lost.num_rows)), failure)
 
     def _ended(self, watermark: int, state: Any) -> Iterator[list[_Tuple]]:
         """Yield the sessions that have ended, and remove them from the state."""
@@ -112,20 +148,29 @@ def session_fields(folded: Fields, key_width: int) -> Fields:
     return Fields.parse(f"{parts.key.ddl}, {times}, {parts.value.ddl}")
 
 
-class _SessionEmit:
-    """Emits a session's result with its times behind the key.
+class _HeldSession:
+    """Keeps what the fold of a session emits until it has returned, with its times behind the key.
 
     The result has no rows: the session's tuples are not those of the batch that ended it.
     """
 
-    def __init__(self, emit: Any, key_width: int) -> None:
-        self._emit = emit
+    def __init__(self, times_ms: tuple[int, int], key_width: int) -> None:
+        self._times_ms = times_ms
         self._key_width = key_width
-        self.dead_letter = emit.dead_letter
-        self.first = self.last = 0
+        self._results: list[list[Any]] = []
+        self._dead_letters: list[tuple[TupleBatch, Exception]] = []
 
     def __call__(self, columns: Any, **_: Any) -> None:
         result = list(columns)
         kind, rows = pa.timestamp("us", "UTC"), len(result[0])
-        times = [pa.array([each * 1_000] * rows, kind) for each in (self.first, self.last)]
-        self._emit([*result[: self._key_width], *times, *result[self._key_width :]])
+        times = [pa.array([each * 1_000] * rows, kind) for each in self._times_ms]
+        self._results.append([*result[: self._key_width], *times, *result[self._key_width :]])
+
+    def dead_letter(self, tuples: TupleBatch, failure: Exception) -> None:
+        self._dead_letters.append((tuples, failure))
+
+    def emit(self, emit: Any) -> None:
+        for tuples, failure in self._dead_letters:
+            emit.dead_letter(tuples, failure)
+        for columns in self._results:
+            emit(columns)

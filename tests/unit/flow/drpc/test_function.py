@@ -9,6 +9,7 @@ import pytest
 from headrace.flow.drpc.function import FunctionTopology
 from headrace.flow.drpc.function_topics import FunctionTopics, deadline_of, new_request
 from headrace.flow.error import FlowError
+from headrace.flow.plan.work import Emit
 from headrace.testing.flow_run import FlowRun
 
 
@@ -58,6 +59,33 @@ def test_an_error_is_a_dead_letter_with_the_request() -> None:
 
     (letter,) = run.values("drpc-exclaim-failures")
     assert json.loads(letter) == {"request": bad, "args": "bad"}
+
+
+def parts(request: str, args: str) -> list[tuple[str, str]]:
+    return [(request, each) for each in args.split(",")]
+
+
+def sums(batch: pa.RecordBatch, emit: Emit) -> None:
+    totals: dict[str, int] = {}
+    for each, part in zip(batch["request"].to_pylist(), batch["part"].to_pylist(), strict=True):
+        totals[each] = totals.get(each, 0) + int(part)
+    if 0 in totals.values():
+        raise ValueError("a sum of nothing")
+    emit([list(totals), list(map(str, totals.values()))])
+
+
+@pytest.mark.parametrize("others", ["x", "5,x", "5,-5"])
+def test_a_request_that_raises_does_not_divide_that_of_another_caller(others: str) -> None:
+    made = FunctionTopology("sum", brokers="b:9092")
+    made.bolt("parts", parts, output="request STRING, part STRING").shuffle("requests")
+    made.bolt("sum", sums, output="request STRING, result STRING").fields("parts", "request")
+    made.reply("sum")
+    run, mine = FlowRun(made.plan()), request()
+
+    run.feed([others, "1,10,100", others], key=pa.array([request(), mine, request()]))
+
+    replies = [each["value"] for each in run.records if each["key"] == mine.encode()]
+    assert replies == [b"111"]
 
 
 def test_the_id_of_a_request_has_its_deadline() -> None:

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,6 +117,46 @@ def test_a_late_tuple_goes_to_the_late_stream_and_into_no_window() -> None:
 
     assert shown(run) == ["a", "x"]
     assert run.values("late") == ["b"]
+
+
+@pytest.mark.parametrize("dead_letters", ["dead", None])
+def test_a_tuple_without_a_time_makes_no_other_late(dead_letters: str | None) -> None:
+    made = Topology("windows", dead_letters=dead_letters)
+    made.spout("in", TopicSpout("in", brokers="127.0.0.1:1", fields="at BIGINT", format="json"))
+    window = TimeWindow(10, timestamp="at", late="late")
+    outputs = {"default": "n BIGINT", "late": "at BIGINT"}
+    made.bolt("count", count, output=outputs, window=window).global_("in")
+    made.sink("out", TopicSink("out", value="n")).shuffle("count")
+    made.sink("late", TopicSink("late", value="at")).shuffle("count", "late")
+    run = FlowRun(made.plan())
+
+    def feed(*partitions: list[int | None]) -> None:
+        kind = pa.struct([("at", pa.int64())])
+        values = [[None if at is None else {"at": at} for at in part] for part in partitions]
+        run.feed(*(pa.array(each, kind) for each in values))
+
+    # The source makes a null of a record that it cannot decode.
+    batch: list[list[int | None]] = [[*range(0, 60_000, 1_000)], [None, *range(0, 60_000, 1_000)]]
+    if dead_letters is None:
+        with pytest.raises(ValueError, match="the timestamp at is null"):
+            feed(*batch)
+        return
+    feed(*batch)
+    feed([None])
+    feed([None, 1, 200_000])
+
+    assert run.values("out") == ["20"] * 6
+    assert run.values("late") == ["1"]
+    offsets = [
+        {header["key"]: header["value"] for header in each["headers"]}["offset"]
+        for each in run.records
+        if each["topic"] == "dead"
+    ]
+    assert offsets == [b"0", b"60", b"61"]
+
+
+def count(window: Window, emit: Emit) -> None:
+    emit([[window.tuples.num_rows]])
 
 
 def test_a_sliding_time_window_shows_a_tuple_several_times() -> None:

@@ -329,6 +329,21 @@ class TestWindow:
 
         assert values(flow) == [["a", 1, 10_000, 20_000], ["b", 1, 10_000, 20_000]]
 
+    def test_a_message_that_raises_makes_no_other_late(self) -> None:
+        def declare(app: ApplicationDescriptor) -> None:
+            window = Windows.keyed_tumbling_window(
+                lambda each: each[0], 10, zero, count, timestamp=lambda each: each[1]
+            )
+            app.input_stream("kafka.in").window(window).map(pane).send_to(
+                app.output_stream("kafka.out")
+            )
+
+        flow = run(declare, partitions=1, keys={"headrace.dead.letters": "dead"})
+        feed(flow, ["a", 20_000], ["a", 20_001], ["a", 1_000], ["a", None], ["a", 2_000])
+
+        assert values(flow) == [["a", 2, 0, 10_000]]
+        assert len(flow.values("dead")) == 1
+
     def test_a_late_message_joins_two_sessions_in_event_time(self) -> None:
         def declare(app: ApplicationDescriptor) -> None:
             window = Windows.keyed_session_window(

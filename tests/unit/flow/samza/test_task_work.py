@@ -118,6 +118,14 @@ def test_a_message_that_raises_leaves_nothing_behind_but_a_dead_letter() -> None
     assert len(flow.values("dead")) == 1
 
 
+def test_attributes_count_each_message_once_while_bad_ones_are_looked_for() -> None:
+    flow = run(Recorder, headrace__dead__letters="dead")
+    feed(flow, ["a", "b", "bad", "c"])
+    feed(flow, ["d", "bad", "e", "bad"])
+    assert [seen for *_, seen in sent(flow)] == [1, 2, 3, 4, 5]
+    assert len(flow.values("dead")) == 3
+
+
 def test_without_dead_letters_a_message_that_raises_ends_the_job() -> None:
     flow = run(Recorder)
     with pytest.raises(ValueError, match="a bad message"):

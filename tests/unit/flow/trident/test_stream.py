@@ -249,6 +249,53 @@ def test_sessions_end_after_a_pause_and_late_tuples_may_join_two() -> None:
     assert rows(second) == [("a", "00", "18", 3), ("a", "40", "40", 1)]
 
 
+def sessions_of(*batches: list[list[str]], **options: Any) -> FlowRun:
+    """Run sessions of words such as a7: user a, second 7; a word without a number has no time."""
+    topology, stream = words()
+    timed = stream.each("word", second_of, output="at BIGINT")
+    users = timed.each("word", lambda word: word[0], output="user STRING").group_by("user")
+    users.session_window(2, "at", lag_seconds=5, **options).to_topic("out")
+    run = FlowRun(topology.plan())
+    for partitions in batches:
+        run.feed(*partitions)
+    return run
+
+
+def second_of(word: str) -> tuple[int | None]:
+    return (int(word[1:]) * 1_000 if word[1:] else None,)
+
+
+def test_a_tuple_without_a_time_makes_no_other_late() -> None:
+    a, b = (" ".join(f"{user}{at}" for at in range(60)) for user in "ab")
+
+    run = sessions_of([[a], [f"{b} b"]], [["a900 b900 a"], ["c"]], n="count")
+
+    assert [json.loads(each)["n"] for each in run.values("out")] == [60, 60]
+    assert len(run.values("test-dead-letters")) == 3
+
+
+class NoThrees(Joined):
+    def result(self, value: str) -> tuple[str, int]:
+        if len(value) == 3:
+            raise ValueError("three")
+        return value, len(value)
+
+
+def test_a_session_that_raises_becomes_dead_letters_and_the_stream_goes_on() -> None:
+    run = sessions_of(
+        [["a0 a1 a2 b0"]],
+        [["a100 b100"]],
+        [["a200 b200"]],
+        aggregator=NoThrees(),
+        inputs="word",
+        output="letters STRING, n BIGINT",
+    )
+
+    assert sorted(json.loads(each)["letters"] for each in run.values("out")) == ["a", "b", "b"]
+    letters = [json.loads(each)["word"] for each in run.values("test-dead-letters")]
+    assert letters == ["a0", "a1", "a2"]
+
+
 def wrong(make: Any) -> str:
     topology, stream = words()
     with pytest.raises(FlowError) as caught:

@@ -19,6 +19,8 @@ class EachWork(Work):
         width: how many fields the function returns.
     """
 
+    by_tuple = True
+
     def __init__(
         self,
         function: Callable[..., Any],

@@ -6,7 +6,8 @@ Rule 2: a window of time closes when the watermark passes its end. The watermark
         all inputs, of the latest timestamp seen, less the lag; without a timestamp field it is the
         clock. It never goes back.
 Rule 3: a tuple below the watermark of the earlier batches is late. Tuples of its own batch do not
-        move that watermark, so it does not matter how Spark divides a batch.
+        move that watermark, so it does not matter how Spark divides a batch. A tuple without a time
+        becomes a dead letter.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,12 +21,16 @@ from headrace.flow.error import Unrecoverable
 from headrace.flow.plan.fields import Fields
 from headrace.flow.plan.window import CountWindow, TimeWindow, Window
 from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
-from headrace.flow.runtime.builtin.event_time import check_timestamp, event_times_ms
+from headrace.flow.runtime.builtin.event_time import (
+    check_timestamp,
+    event_times_ms,
+    timed_rows,
+)
 from headrace.flow.runtime.builtin.window_pieces import WindowPieces
 from headrace.flow.runtime.tuple_batch import TupleBatch
 
-# At most so many tuples of a window that raised become dead letters.
-_MAX_DEAD_LETTERS = 1_000
+MAX_DEAD_LETTERS = 1_000
+"""At most so many tuples of a window that raised become dead letters."""
 _NEVER = -(2**62)
 
 OnWindow = Callable[[Window, Emit], None]
@@ -75,7 +80,7 @@ class WindowWork(Work):
                     emit(columns, **options)
                 return
         assert failure is not None
-        emit.dead_letter(whole.slice(0, min(whole.num_rows, _MAX_DEAD_LETTERS)), failure)
+        emit.dead_letter(whole.slice(0, min(whole.num_rows, MAX_DEAD_LETTERS)), failure)
 
 
 class CountWindowWork(WindowWork):
@@ -122,20 +127,30 @@ class TimeWindowWork(WindowWork):
     def execute(
         self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
-        times = self._times(batch, context)
+        rows = self._timed(batch, emit, source)
+        if not len(rows):
+            return
+        timed = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
+        times = self._times(timed, context)
         watermark = context.state.get("watermark", _NEVER)
         on_time = times >= watermark
         if not on_time.all():
-            self._emit_late(batch, np.flatnonzero(~on_time), emit)
-        rows = np.flatnonzero(on_time)
-        if len(rows):
-            kept = TupleBatch(batch, source.origin).take(pa.array(rows))
-            WindowPieces(context.state).add(kept, int(times[rows].max()))
+            self._emit_late(batch, rows[~on_time], emit)
+        if on_time.any():
+            kept = TupleBatch(batch, source.origin).take(pa.array(rows[on_time]))
+            WindowPieces(context.state).add(kept, int(times[on_time].max()))
         self._advance(self._watermark(context, source, int(times.max())), emit, context)
 
     def tick(self, now_ms: int, emit: Emit, context: TaskContext) -> None:
         if self.window.timestamp is None:
             self._advance(now_ms, emit, context)
+
+    def _timed(
+        self, batch: pa.RecordBatch, emit: Emit, source: TupleSource
+    ) -> npt.NDArray[np.int64]:
+        if self.window.timestamp is None:
+            return np.arange(batch.num_rows)
+        return timed_rows(batch, self.window.timestamp, emit, source)
 
     def _times(self, batch: pa.RecordBatch, context: TaskContext) -> npt.NDArray[np.int64]:
         if self.window.timestamp is None:
