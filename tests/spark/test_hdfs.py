@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.flow.error import FlowError
+from headrace.flow.execution.state_slots import StateSlots, check_state_slots
 from headrace.flow.land import Landing, stray_files
 from headrace.flow.samza.checkpoint_start import CheckpointStart
 from headrace.flow.storage.file_store import FileStore
@@ -64,6 +65,10 @@ def test_files_are_written_replaced_found_and_removed(
     start = CheckpointStart({"counts": {0: 7}}, {"kafka.views": {0: 3}})
     start.write(store)
     assert CheckpointStart.read(store) == start
+
+    check_state_slots(store, {"count": StateSlots(0, range(2))})
+    with pytest.raises(FlowError, match="2 tasks of count"):
+        check_state_slots(store, {"count": StateSlots(0, range(3))})
 
 
 @pytest.mark.timeout(600)

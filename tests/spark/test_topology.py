@@ -13,6 +13,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from headrace.flow.error import FlowError
 from headrace.flow.execution import job
 from headrace.flow.execution.failure import failure_of
 from headrace.flow.execution.job import run_batch
@@ -250,6 +251,28 @@ def test_a_flow_goes_on_with_the_states_of_an_earlier_version(
 
     totals = {row["word"]: row["n"] for row in stage.read("out")}
     assert totals == {"a": 6, "b": 3, "c": 3, "d": 2, "e": 2, "f": 1, "g": 1}
+
+
+@pytest.mark.timeout(600)
+def test_an_edited_topology_that_would_not_find_its_state_is_refused(
+    stage: TopologyFixture,
+) -> None:
+    def counting(tasks: int) -> Topology:
+        made = words(stage)
+        count = made.bolt("count", Count(), output="word STRING, n BIGINT", parallelism=tasks)
+        count.fields("split", "word")
+        made.sink("out", TopicSink(stage.topic("out"), key="word")).shuffle("count")
+        return made
+
+    stage.feed("a b c d")
+    stage.run(counting(2))
+    stage.feed("a b c d")
+    with pytest.raises(FlowError, match="2 tasks of count, but the program has 3"):
+        stage.run(counting(3))
+    stage.run(counting(2))
+
+    totals = {row["word"]: row["n"] for row in stage.read("out")}
+    assert totals == {"a": 2, "b": 2, "c": 2, "d": 2}
 
 
 def _executed(metrics: MetricsServer) -> Counter[str]:

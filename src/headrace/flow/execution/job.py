@@ -15,6 +15,8 @@ from headrace.flow.execution.realtime import start_realtime
 from headrace.flow.execution.rebalance import PARTITIONS
 from headrace.flow.execution.session_tuning import tuned
 from headrace.flow.execution.skip_unfinished import skip_unfinished
+from headrace.flow.execution.spark_aggregate import spark_aggregate
+from headrace.flow.execution.state_slots import check_state_slots, state_slots
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.plan.client_option import with_login, with_user_login
@@ -57,8 +59,9 @@ def start(
         metrics: serves the figures of the run from now on. The caller closes it.
 
     Raises:
-        FlowError: the plan has a mistake, the flow was deactivated, or executors on other machines
-            would not reach the checkpoint; Spark has not started it then.
+        FlowError: the plan has a mistake, the flow was deactivated, executors on other machines
+            would not reach the checkpoint, or it has states of other components or tasks than the
+            plan; Spark has not started it then.
         ConfigError: this user's client.properties ($HEADRACE_CLIENT_CONFIG) cannot be used.
     """
     check_plan(plan)
@@ -74,18 +77,18 @@ def start(
         if metrics is not None:
             report_to = metrics.listen(*driver_addresses(spark.sparkContext.getConf()))
         with tuned(spark, {**plan.settings, **_ending(plan, trigger)}, store):
+            keys = _keys(plan, spark, store)
             if plan.guarantee is Guarantee.AT_MOST_ONCE:
                 stateful = any(each.stateful for each in stage_layout(plan).stages)
                 skip_unfinished(store, stateful=stateful)
             failed = fail_unfinished(store) if has_python_spout(plan) else {}
-            made = audited(plan)
             compiled = compile_plan(
-                made,
+                audited(plan),
                 spark,
                 streaming=True,
                 report_to=report_to,
                 failed=failed,
-                keys=_keys(made, spark, store),
+                keys=keys,
             )
             query = _start_query(plan, spark, compiled, brokers, location, trigger)
     if metrics is not None:
@@ -94,9 +97,13 @@ def start(
 
 
 def _keys(plan: Plan, spark: Any, checkpoint: FileStore) -> SlotKeys:
+    """Return the keys of the plan's slots, after a look at whose states the checkpoint has."""
     layout = stage_layout(plan)
     if not any(each.stateful for each in layout.stages):
         return KEYS_ARE_SLOTS
+    # An aggregate of Spark's own has its state by key, wherever its tasks are.
+    by_slot = spark_aggregate(plan, layout) is None
+    check_state_slots(checkpoint, state_slots(plan) if by_slot else {})
     return checkpoint_keys(checkpoint, layout.slot_count, int(spark.conf.get(PARTITIONS)))
 
 

@@ -56,6 +56,8 @@ class PlanComponent:
         outputs: the fields of the streams that it emits, by name.
         stateful: whether it has a state that survives restarts.
         tick_seconds: how often its `tick` is called, if it has one.
+        task_per_partition: each task has the state of one partition of a topic, so that a
+            checkpoint goes on with more tasks when the topic has more partitions.
     """
 
     name: str
@@ -66,6 +68,7 @@ class PlanComponent:
     parallelism: int = 1
     stateful: bool = False
     tick_seconds: float | None = None
+    task_per_partition: bool = False
 
 
 @dataclass(frozen=True, slots=True)

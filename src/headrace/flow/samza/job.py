@@ -321,6 +321,7 @@ class SamzaJob:
             parallelism=_tasks(config, partitions),
             stateful=True,
             tick_seconds=None if config.window_ms is None else config.window_ms / 1_000,
+            task_per_partition=True,
         )
         return {component.name: component}
 

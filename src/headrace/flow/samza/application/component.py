@@ -88,6 +88,7 @@ class ApplicationPlan:
             parallelism=self.layout.tasks[level],
             stateful=self._is_stateful(level),
             tick_seconds=self._tick_seconds(level),
+            task_per_partition=True,
         )
 
     def _is_stateful(self, level: int) -> bool:
