@@ -1,7 +1,8 @@
 """Folds into a state outside of Spark, and queries of such a state.
 
 Rule 1: users' code runs before the state is written, and a tuple that makes it raise becomes a dead
-        letter. So a batch changes a key once, and the transaction id shows whether it did.
+        letter. So a batch changes a key once, and the transaction id shows whether it did. A tuple
+        that the state cannot keep becomes one too; see `storable`.
 Rule 2: when the state does not answer, no tuple is the cause. The batch is tried once more over a
         new connection. Then it fails as a whole, and Spark repeats it from the checkpoint.
 """
@@ -10,11 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.flow.error import Unrecoverable
 from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
 from headrace.flow.runtime.task_state import TaskState
+from headrace.flow.runtime.tuple_batch import TupleBatch
 from headrace.flow.runtime.tuple_value import rows_of
 from headrace.flow.trident.kept_json import dump, load
 from headrace.flow.trident.state import (
@@ -27,6 +30,7 @@ from headrace.flow.trident.state import (
     entry_after,
     kept_before,
 )
+from headrace.flow.trident.storable import Rows, kept_fields, refused_rows
 
 TRIES = 2
 
@@ -96,12 +100,19 @@ class PersistWork(BackedWork):
     def execute(
         self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
-        keys = list(dict.fromkeys(rows_of(batch, self.state_fields.key.names)))
+        rows = self._give_up_refused(batch, emit, source)
+        if not len(rows):
+            return
+        tuples = TupleBatch(batch, source.lazy_origin)
+        if len(rows) < batch.num_rows:
+            tuples = tuples.take(pa.array(rows))
+        keys = list(dict.fromkeys(rows_of(tuples.columns, self.state_fields.key.names)))
         txid = self._txid()
+        here = replace(source, lazy_origin=lambda: tuples.origin)
 
         def fold_batch(backing: Backing) -> _HeldResults:
-            held = _HeldResults(emit)
-            self._apply(backing, keys, txid, batch, held, context, source)
+            held = _HeldResults(emit, rows)
+            self._apply(backing, keys, txid, tuples.columns, held, context, here)
             return held
 
         self.in_transaction(
@@ -109,6 +120,18 @@ class PersistWork(BackedWork):
             fold_batch,
             f"the state of {context.component} did not take a batch",
         ).emit()
+
+    def _give_up_refused(self, batch: pa.RecordBatch, emit: Any, source: TupleSource) -> Rows:
+        """Return the rows that the state can keep. The others become dead letters."""
+        key, value = self.state_fields.key, self.state_fields.value
+        kept = np.ones(batch.num_rows, dtype=bool)
+        for rows, reason in refused_rows(
+            self.factory, batch, key.names, kept_fields(self.fold, value)
+        ):
+            kept[rows] = False
+            tuples = TupleBatch(batch, source.lazy_origin).take(pa.array(rows))
+            emit.dead_letter(tuples, reason)
+        return np.flatnonzero(kept)
 
     def _apply(
         self,
@@ -144,10 +167,15 @@ class PersistWork(BackedWork):
 
 
 class _HeldResults:
-    """Keeps what a fold emits until the state has stored it."""
+    """Keeps what a fold emits until the state has stored it.
 
-    def __init__(self, emit: Any) -> None:
+    Args:
+        given: the row of the component's batch for each row of the fold's.
+    """
+
+    def __init__(self, emit: Any, given: Rows) -> None:
         self._emit = emit
+        self._given = given
         self._dead_letters: list[tuple[Any, Exception]] = []
         self._by_key: dict[Key, tuple[tuple[Any, ...], int]] = {}
         self._rows: list[tuple[tuple[Any, ...], int]] = []
@@ -172,7 +200,7 @@ class _HeldResults:
             self._emit.dead_letter(tuples, failure)
         if self._by_key:
             results = [(*key, *output) for key, (output, _) in self._by_key.items()]
-            rows = [row for _, row in self._by_key.values()]
+            rows = [int(self._given[row]) for _, row in self._by_key.values()]
             self._emit(list(map(list, zip(*results, strict=True))), rows=rows)
 
 
@@ -192,15 +220,23 @@ class QueryWork(BackedWork):
     def execute(
         self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
-        asked = list(rows_of(batch, self.inputs))
-        keys = list(dict.fromkeys(asked))
-        entries = self.in_transaction(
-            lambda: self.factory.open_for_queries(self.state_fields, self.tasks),
-            lambda backing: dict(zip(keys, backing.multi_get(keys), strict=True)),
-            f"the state that {context.component} asks does not answer",
-        )
+        # A key that the state cannot keep has no value there, and may not even be asked for.
+        kept = np.ones(batch.num_rows, dtype=bool)
+        for rows, _ in refused_rows(self.factory, batch, self.inputs):
+            kept[rows] = False
+        askable = batch if kept.all() else batch.filter(pa.array(kept))
+        asked = iter(list(rows_of(askable, self.inputs)))
+        wanted = [next(asked) if each else None for each in kept]
+        keys = list(dict.fromkeys(each for each in wanted if each is not None))
+        entries: dict[Key | None, StateEntry | None] = {}
+        if keys:
+            entries |= self.in_transaction(
+                lambda: self.factory.open_for_queries(self.state_fields, self.tasks),
+                lambda backing: dict(zip(keys, backing.multi_get(keys), strict=True)),
+                f"the state that {context.component} asks does not answer",
+            )
         empty = (None,) * len(self.state_fields.value)
-        answers = [each.output if (each := entries[key]) else empty for key in asked]
+        answers = [each.output if (each := entries.get(key)) else empty for key in wanted]
         columns = map(list, zip(*answers, strict=True))
         emit([*batch.columns, *columns], rows=range(batch.num_rows))
 

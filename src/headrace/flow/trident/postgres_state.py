@@ -1,12 +1,19 @@
 """A state in a table of PostgreSQL."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.flow.error import FlowError
 from headrace.flow.trident.state import Backing, Mode, StateFactory, StateFields
-from headrace.flow.trident.table_state import TableBacking, checked_table, is_text
+from headrace.flow.trident.table_state import (
+    TableBacking,
+    checked_table,
+    is_text,
+    refused_by_tables,
+)
 
 _CONNECT_SECONDS = 10
 _TYPES = (
@@ -38,6 +45,11 @@ class PostgresState(StateFactory):
         self.table = checked_table(table)
         self.mode = Mode.of(mode)
 
+    def refused(self, column: pa.Array, *, key: bool) -> Iterator[tuple[str, pa.Array]]:
+        yield from refused_by_tables(column, key=key)
+        if is_text(column.type):
+            yield "a text of PostgreSQL cannot have the character NUL", _with_nul(column)
+
     def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
         return self._backing(state_fields, lock=" FOR UPDATE")
 
@@ -60,3 +72,7 @@ class PostgresState(StateFactory):
                 "a state in PostgreSQL needs psycopg: pip install 'headrace[postgres]'"
             ) from error
         return psycopg.connect(self.url, connect_timeout=_CONNECT_SECONDS)
+
+
+def _with_nul(column: pa.Array) -> pa.Array:
+    return pc.match_substring(column, "\0")

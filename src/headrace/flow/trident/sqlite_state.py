@@ -10,7 +10,12 @@ import pyarrow as pa
 from headrace.flow.error import FlowError
 from headrace.flow.storage.location import Location, is_cluster
 from headrace.flow.trident.state import Backing, Mode, StateFactory, StateFields
-from headrace.flow.trident.table_state import TableBacking, checked_table, is_text
+from headrace.flow.trident.table_state import (
+    TableBacking,
+    checked_table,
+    is_text,
+    refused_by_tables,
+)
 
 _BUSY_SECONDS = 60.0
 _INSTEAD = "use PostgresState or TopicState, which every machine reaches"
@@ -44,6 +49,9 @@ class SqliteState(StateFactory):
                 f"SqliteState keeps {self.path} on one machine, and the tasks of {master} run on"
                 f" several: {_INSTEAD}"
             )
+
+    def refused(self, column: pa.Array, *, key: bool) -> Iterator[tuple[str, pa.Array]]:
+        return refused_by_tables(column, key=key)
 
     def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
         return self._backing(state_fields, _Sqlite)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import pyarrow as pa
+
 from headrace.flow.error import FlowError, Unrecoverable
 from headrace.flow.plan.fields import Fields
 
@@ -166,6 +168,17 @@ class StateFactory:
         Raises:
             FlowError: it is on this machine, and the tasks would run on others.
         """
+
+    def refused(self, column: pa.Array, *, key: bool) -> Iterable[tuple[str, pa.Array]]:
+        """Return which values it cannot keep: reasons, each with a truth value per value.
+
+        Their tuples become dead letters. A value that the database alone refuses fails its batch at
+        every try.
+
+        Args:
+            key: whether the field is one of the key.
+        """
+        return ()
 
     def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
         """Return a backing for the keys of one task of `tasks`."""

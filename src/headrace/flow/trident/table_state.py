@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.flow.error import FlowError
 from headrace.flow.plan.fields import Fields
@@ -121,6 +122,17 @@ class TableBacking(Backing):
         columns.append(f"PRIMARY KEY ({', '.join(self._keys)})")
         self._connection.execute(f"CREATE TABLE IF NOT EXISTS {self._table} ({', '.join(columns)})")
         self._connection.commit()
+
+
+def refused_by_tables(column: pa.Array, *, key: bool) -> Iterator[tuple[str, pa.Array]]:
+    """Yield which values no table of this file can keep; see `StateFactory.refused`."""
+    if not key:
+        return
+    if column.null_count:
+        yield "a key cannot be null", column.is_null()
+    if pa.types.is_floating(column.type):
+        # SQLite makes a null of it, and no row of a result equals it.
+        yield "a key cannot be NaN", pc.is_nan(column)
 
 
 def is_text(kind: pa.DataType) -> bool:

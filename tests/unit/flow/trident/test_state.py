@@ -14,14 +14,16 @@ from headrace.flow.plan.fields import Fields
 from headrace.flow.plan.work import TaskContext, TupleSource, Work
 from headrace.flow.runtime.builtin.aggregate_work import AggregateWork
 from headrace.flow.runtime.emission import Emission
-from headrace.flow.runtime.tuple_batch import TupleBatch, no_origin
+from headrace.flow.runtime.tuple_batch import ORIGIN, TupleBatch, no_origin
 from headrace.flow.trident import kept_json
 from headrace.flow.trident.aggregator import CombinerAggregator
 from headrace.flow.trident.fold_work import FoldWork
 from headrace.flow.trident.parquet_state import ParquetState
 from headrace.flow.trident.persist_work import PersistWork, QueryWork
+from headrace.flow.trident.postgres_state import PostgresState
 from headrace.flow.trident.sqlite_state import SqliteState
 from headrace.flow.trident.state import Backing, Mode, StateFactory, StateFields
+from headrace.flow.trident.storable import kept_fields, refused_rows
 
 SHAPE = StateFields(Fields.parse("word STRING"), Fields.parse("n BIGINT, mean DOUBLE"))
 MADE = Fields.parse("word STRING, n BIGINT, mean DOUBLE")
@@ -75,9 +77,10 @@ def run(factory: StateFactory, txid: str, *words: str, fold: Work | None = None)
     )
 
 
-def ask(factory: StateFactory, *words: str) -> list[tuple[Any, ...]]:
+def ask(factory: StateFactory, *words: str | None) -> list[tuple[Any, ...]]:
     work = QueryWork(factory, SHAPE, ("word",), 1)
-    batch = TupleBatch(pa.record_batch({"word": list(words)}), no_origin(len(words)))
+    columns = {"word": pa.array(words, pa.string())}
+    batch = TupleBatch(pa.record_batch(columns), no_origin(len(words)))
     emission = Emission("ask", {"default": MADE}, batch)
     work.execute(batch.columns, emission, CONTEXT, TupleSource("words", "default", batch.origin))
     work.cleanup()
@@ -143,6 +146,90 @@ def test_a_bad_tuple_does_not_make_its_batch_count_twice_or_not_at_all(
     state = make(tmp_path, "transactional")
     fold = FoldWork(Refusing(), ("word",), ("word",), 2)
     assert run(state, "q/0", "a", "bad", "a", fold=fold) == [("a", 2, 0.0)]
+
+
+def test_a_tuple_whose_key_is_null_is_a_dead_letter_and_the_others_count(tmp_path: Path) -> None:
+    state = sqlite(tmp_path, "opaque")
+    work = PersistWork(state, count(), SHAPE, Clock("q/0"))
+    batch = origins(pa.record_batch({"word": [None, "a", None, "a"], "ms": [1.0, 2.0, 3.0, 4.0]}))
+    emission = Emission("counts", {"default": MADE}, batch)
+
+    work.execute(
+        batch.columns, emission, CONTEXT, TupleSource("words", "default", lambda: batch.origin)
+    )
+
+    (emitted,) = emission.emitted
+    assert emitted.batch.columns.to_pylist() == [{"word": "a", "n": 2, "mean": 3.0}]
+    assert emitted.batch.origin["_offset"].to_pylist() == [3]
+    ((letters, error),) = emission.dead_letters
+    assert letters.origin["_offset"].to_pylist() == [0, 2]
+    assert str(error) == "a SqliteState cannot keep the word of this tuple: a key cannot be null"
+    assert ask(state, "a") == [("a", 2, 3.0)]
+    work.cleanup()
+
+
+def origins(columns: pa.RecordBatch) -> TupleBatch:
+    """Return tuples whose offsets are their rows."""
+    count = columns.num_rows
+    topic = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int16()), ["in"])
+    arrays = [topic, pa.array([0] * count, pa.int32()), pa.array(range(count), pa.int64())]
+    return TupleBatch(columns, pa.RecordBatch.from_arrays(arrays, schema=ORIGIN))
+
+
+def test_a_fold_names_the_right_record_behind_one_that_the_state_refuses(tmp_path: Path) -> None:
+    work = PersistWork(
+        sqlite(tmp_path, "opaque"), FoldWork(Refusing(), ("word",), ("word",), 2), SHAPE, Clock("q")
+    )
+    batch = origins(pa.record_batch({"word": [None, "a", "bad"]}))
+    emission = Emission("counts", {"default": MADE}, batch)
+
+    work.execute(
+        batch.columns, emission, CONTEXT, TupleSource("words", "default", lambda: batch.origin)
+    )
+
+    offsets = [letters.origin["_offset"].to_pylist() for letters, _ in emission.dead_letters]
+    assert offsets == [[0], [2]]
+    work.cleanup()
+
+
+def test_a_key_that_a_state_cannot_keep_has_no_value_there(tmp_path: Path) -> None:
+    state = sqlite(tmp_path, "opaque")
+    run(state, "q/0", "a")
+
+    assert ask(state, None, "a") == [(None, None, None), ("a", 1, 1.0)]
+    assert ask(state, None) == [(None, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("column", "key", "refused"),
+    [
+        (pa.array(["a", None, "b\0c", "d"]), True, [1, 2]),
+        (pa.array(["a", None, "b\0c", "d"]), False, [2]),
+        (pa.array([1.0, float("nan"), None]), True, [1, 2]),
+        (pa.array([1.0, float("nan"), None]), False, []),
+        (pa.array([0, 10**18], pa.timestamp("us", "UTC")), True, [1]),
+        (pa.array([0, 10**18], pa.timestamp("us", "UTC")), False, [1]),
+    ],
+)
+def test_what_postgresql_refuses_is_known_before(
+    column: pa.Array, key: bool, refused: list[int]
+) -> None:
+    state = PostgresState("postgresql://127.0.0.1:1/x", "t")
+    batch = pa.record_batch({"field": column})
+
+    found = refused_rows(state, batch, *((["field"], []) if key else ([], ["field"])))
+
+    assert sorted(int(row) for rows, _ in found for row in rows) == refused
+
+
+def test_only_fields_that_a_state_may_get_as_they_are_matter() -> None:
+    values = Fields.parse("n BIGINT, last STRING, kinds BIGINT")
+    measures = {"n": "count", "last": "max(name)", "kinds": "distinct(other)"}
+
+    assert kept_fields(AggregateWork(Aggregate("word", **measures)), values) == ["name"]
+    fold = FoldWork(Refusing(), ("word",), ("name", "other"), 1)
+    assert kept_fields(fold, Fields.parse("last STRING")) == ["name", "other"]
+    assert kept_fields(fold, Fields.parse("n BIGINT")) == []
 
 
 class Broken(StateFactory):
