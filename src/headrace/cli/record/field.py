@@ -63,7 +63,7 @@ def _one_line(
         return None
     try:
         return compact(json.loads(text.as_py()))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise NotText(
             f"the {name} at offset {offsets[row].as_py()} of {partition} is no JSON: "
             f"write --{name}-format text or base64"

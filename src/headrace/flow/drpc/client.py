@@ -212,7 +212,7 @@ class DrpcClient:
         """Fail the call of a dead letter: its value is the tuple, its headers have the error."""
         try:
             tuple_ = json.loads(row["value"] or b"{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         request = tuple_.get("request") if isinstance(tuple_, dict) else None
         answer = self._remove(request) if isinstance(request, str) else None

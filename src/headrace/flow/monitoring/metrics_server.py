@@ -124,8 +124,9 @@ class MetricsServer:
                     self._add_report(self._reports.recv(MAX_REPORT_BYTES))
 
     def _add_report(self, datagram: bytes) -> None:
-        """Add a report. Any process can send a datagram, so one without our token is dropped."""
-        with suppress(ValueError, KeyError, TypeError):
+        """Add a report. Any process can send a datagram, so one without our token is dropped,
+        whatever it holds: brackets within brackets exceed Python's depth."""
+        with suppress(ValueError, KeyError, TypeError, RecursionError, OverflowError):
             report = json.loads(datagram)
             if not secrets.compare_digest(str(report["token"]), self._token):
                 return

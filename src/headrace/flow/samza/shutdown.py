@@ -30,7 +30,7 @@ class ShutdownRequests:
         try:
             request = json.loads(value)
             task, scope = int(request["task"]), RequestScope(request["shutdown"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
             return
         self._requested.add(task)
         all_tasks = scope is RequestScope.ALL_TASKS_IN_CONTAINER

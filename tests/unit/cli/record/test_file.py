@@ -131,8 +131,9 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
         written(tmp_path / "file", FileFormat.CSV, rows)
 
 
-def test_text_that_is_no_json_is_named(tmp_path: Path) -> None:
-    rows = [(0, None, b"{", [])]
+@pytest.mark.parametrize("text", [b"{", b"[" * 30_000])
+def test_text_that_is_no_json_is_named(tmp_path: Path, text: bytes) -> None:
+    rows = [(0, None, text, [])]
 
     with pytest.raises(NotText, match="value at offset 7 of clicks-3 is no JSON"):
         written(tmp_path / "file", FileFormat.JSONL, rows, FieldFormat.JSON)

@@ -104,6 +104,17 @@ def test_calls_are_answered_again_after_an_outage(topics: Topics, client: DrpcCl
     wait_until(lambda: answers(client))
 
 
+def test_a_dead_letter_that_is_none_of_ours_ends_nothing(
+    topics: Topics, client: DrpcClient
+) -> None:
+    failures = TopicPartition(FunctionTopics("exclaim").failures, 0)
+    noise = [None, b"", b"\xff", b"[]", b'{"request": 1}', b"[" * 30_000]
+    columns = {"key": pa.nulls(len(noise), pa.binary()), "value": pa.array(noise, pa.binary())}
+    topics.replies.put(Chunk(failures, pa.record_batch(columns), 0))
+
+    assert client.execute("hey", timeout_seconds=30) == "hey!"
+
+
 def test_calls_during_an_outage_are_refused_at_once(topics: Topics, client: DrpcClient) -> None:
     topics.outage = True
 

@@ -152,7 +152,7 @@ def test_a_report_with_another_token_and_noise_are_dropped(server: MetricsServer
         ReportAddress(address.host, address.port, "guessed"), 0, {"a": ComponentTally(executed=1)}
     )
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        for noise in (b"", b"\xff", b"[]", b'{"token": 1}'):
+        for noise in (b"", b"\xff", b"[]", b'{"token": 1}', b"[" * 30_000):
             sender.sendto(noise, (address.host, address.port))
     send_report(address, 0, {"b": ComponentTally(executed=1)})
 

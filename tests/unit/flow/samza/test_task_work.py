@@ -209,7 +209,8 @@ def test_a_job_ends_when_every_task_requested_it_or_one_did_for_all() -> None:
     requests = ShutdownRequests(2)
     requests.add(b'{"task": 0, "shutdown": "current-task"}')
     requests.add(b'{"task": 0, "shutdown": "current-task"}')
-    requests.add(b"something else")
+    for noise in (b"something else", b"[" * 30_000, b'{"task": Infinity}'):
+        requests.add(noise)
     assert not requests.is_over
     requests.add(b'{"task": 1, "shutdown": "current-task"}')
     assert requests.is_over

@@ -52,6 +52,15 @@ def test_brokers_without_topic_ids_go_by_the_offset(tail: StreamTail) -> None:
     assert set(tail.streams) == {"old", "older", "third"}
 
 
+@pytest.mark.parametrize("name", ["/document", "/seal", "stream"])
+def test_a_record_of_very_many_brackets_is_passed_over(tail: StreamTail, name: str) -> None:
+    with capture_logs() as lines:
+        tail._apply_record(tail.streams, name, b"[" * 30_000)
+
+    assert set(tail.streams) == {"old", "older"}
+    assert [each["event"] for each in lines] == ["kinesis_stream_unreadable"]
+
+
 def test_a_fetch_without_records_does_not_forget_the_topic(tail: StreamTail) -> None:
     tail._apply(replace(fetched(2, "x", topic_id=OLD), data=memoryview(b"")))
 

@@ -217,7 +217,7 @@ class StreamTail:
                 self.documents = {**self.documents, name: read_document(value)}
             else:
                 streams[name] = read_stream(value)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             # A stream that this version cannot read is not served: its shards would be wrong.
             streams.pop(name, None)
             log.error("kinesis_stream_unreadable", stream=name[:128], error=str(error))
