@@ -2,9 +2,16 @@
 
 import threading
 
+import pyarrow as pa
 import pytest
 
+from headrace.flow.plan.aggregate import Aggregate
 from headrace.flow.plan.fields import Fields
+from headrace.flow.plan.work import TaskContext, TupleSource
+from headrace.flow.runtime.builtin.aggregate_work import AggregateWork
+from headrace.flow.runtime.emission import Emission
+from headrace.flow.runtime.tuple_batch import TupleBatch, no_origin
+from headrace.flow.trident.persist_work import PersistWork, QueryWork
 from headrace.flow.trident.postgres_state import PostgresState
 from headrace.flow.trident.state import Mode, StateEntry, StateFields, entry_after, kept_before
 from testkit.peer.postgres import PostgresServer
@@ -16,6 +23,7 @@ SHAPE = StateFields(
 )
 
 
+ANSWERS = Fields.parse("word STRING, name STRING, n BIGINT, last STRING")
 COUNTS = StateFields(Fields.parse("word STRING, number BIGINT"), Fields.parse("n BIGINT"))
 
 
@@ -79,6 +87,32 @@ def test_a_reader_waits_for_no_writer(postgres: PostgresServer) -> None:
         assert ask(state, [("a", 1)]) == [1]
     writer.close()
     assert ask(state, [("a", 1)]) == [9]
+
+
+def test_tuples_that_postgresql_cannot_keep_are_given_up_and_the_others_count(
+    postgres: PostgresServer,
+) -> None:
+    fields = Fields.parse("word STRING, n BIGINT, last STRING")
+    shape, state = StateFields.split(fields, 1), PostgresState(postgres.url, "odd")
+    fold = AggregateWork(Aggregate("word", n="count", last="max(name)"))
+    words, names = ["a", None, "b\0", "c", "a"], ["x", "x", "x", "y\0", "z"]
+    columns = pa.record_batch({"word": words, "name": names})
+    batch = TupleBatch(columns, no_origin(columns.num_rows))
+    source, context = TupleSource("in", "default", batch.origin), TaskContext("plan", "odd", 0, 1)
+    work = PersistWork(state, fold, shape, lambda: "q/0")
+    asking = QueryWork(state, shape, ("word",), 1)
+    kept = Emission("odd", {"default": fields}, batch)
+    asked = Emission("ask", {"default": ANSWERS}, batch)
+
+    work.execute(columns, kept, context, source)
+    asking.execute(columns, asked, context, source)
+    work.cleanup()
+    asking.cleanup()
+
+    assert kept.emitted[0].batch.columns.to_pylist() == [{"word": "a", "n": 2, "last": "z"}]
+    given_up = [letters.columns["word"].to_pylist() for letters, _ in kept.dead_letters]
+    assert given_up == [[None], ["b\0"], ["c"]]
+    assert asked.emitted[0].batch.columns["n"].to_pylist() == [2, None, None, None, 2]
 
 
 def test_tables_have_the_types_of_their_fields(postgres: PostgresServer) -> None:
