@@ -2,8 +2,8 @@
 
 A folder saves the brokers a second copy of every row, but only tasks on the driver's machine can
 use it. The driver makes it in a local directory of its Spark application, beside a random token
-that all writes of the application share. A task that finds this token writes to the folder; any
-other one uses the staging topic.
+that all writes of the application share. A task of the driver's user that finds this token writes
+to the folder; any other one uses the staging topic.
 
 Rule 1: only batches that a task output names count, as in the staging topic.
 Rule 2: the folder belongs to one write. The driver deletes it after the commit or the abort; what
@@ -67,7 +67,7 @@ class StagingFolder:
         return None
 
     def file(self) -> "StagingFile | None":
-        """Return a new file; None on another machine than the driver's.
+        """Return a new file; None on another machine than the driver's, and for another user.
 
         Raises:
             WriteEnded: the folder is deleted.
@@ -79,6 +79,9 @@ class StagingFolder:
         if not secrets.compare_digest(found, self.token.encode()):
             return None
         try:
+            # Root may enter the folder of any driver, which could not open root's file.
+            if Path(self.path).stat().st_uid != os.geteuid():
+                return None
             return StagingFile(*tempfile.mkstemp(dir=self.path))
         except FileNotFoundError as error:
             raise WriteEnded("the write that this task belongs to has ended") from error

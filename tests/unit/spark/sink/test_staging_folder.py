@@ -107,6 +107,19 @@ def test_a_folder_that_is_closed_to_a_task_is_not_used(
     assert folder.file() is None
 
 
+def test_a_task_of_another_user_uses_the_topic(
+    folder: StagingFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: another)
+
+    assert folder.file() is None
+    assert list(Path(folder.path).iterdir()) == []
+    folder.delete()
+    with pytest.raises(WriteEnded):
+        folder.file()
+
+
 def test_there_is_no_folder_where_spark_names_no_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
