@@ -46,6 +46,7 @@ class MovingCluster:
         advertised: leader and epoch in the metadata; `move` updates it unless `advertise` is False.
         topic_errors: the errors of the next Metadata responses, one each.
         tail: how many offsets without a record lie after the last batch.
+        last_stable: where a transaction is open, for readers of committed records; None without one.
         configs: the topic's configuration, or None to refuse it to clients.
         silent_fetches: how many of the next fetches get no records, as when a remote read takes
             too long.
@@ -64,6 +65,7 @@ class MovingCluster:
         self.advertised = (1, 0)
         self.topic_errors: list[ErrorCode] = []
         self.tail = 0
+        self.last_stable: int | None = None
         self.configs: dict[str, str] | None = {"cleanup.policy": "compact"}
         self.silent_fetches = 0
         self.garbled_fetches = 0
@@ -139,6 +141,8 @@ class MovingCluster:
 
     def _offsets(self, asked: Any) -> dict[str, Any]:
         end = self._batches[-1].last_offset + 1 + self.tail
+        if asked.isolation_level and self.last_stable is not None:
+            end = self.last_stable
         [partition] = asked.topics[0].partitions
         offset = 0 if partition.timestamp == _EARLIEST else end
         found = {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": offset}

@@ -5,8 +5,10 @@ left. No other code may ignore a loss.
 """
 
 import logging
+from collections.abc import Iterator, Mapping
 
 from headrace.model.error import HeadraceError
+from headrace.model.ids import TopicPartition
 
 _LOG = logging.getLogger("headrace.spark")
 
@@ -30,3 +32,19 @@ def report_loss(what: str, *, fail: bool, option: str = "failOnDataLoss") -> Non
             f"{option} to false"
         )
     _LOG.warning("records_missed reason=%r %s=false", what, option)
+
+
+def losses_between(
+    begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
+) -> Iterator[str]:
+    """Yield a sentence for each partition that is gone at the end of a micro-batch, or ends before
+    the micro-batch begins.
+
+    >>> list(losses_between({TopicPartition("clicks", 0): 5}, {TopicPartition("clicks", 0): 3}))
+    ['clicks-0 was read up to 5 and now ends at 3']
+    """
+    for each in sorted(begin.keys() - end.keys()):
+        yield f"{each} is gone"
+    for each, at in end.items():
+        if at < begin.get(each, at):
+            yield f"{each} was read up to {begin[each]} and now ends at {at}"

@@ -81,18 +81,20 @@ class OffsetFinder:
         """Return the ends of all partitions. Retries while an end lies before a known offset, or a
         known partition is missing.
 
-        A new leader may not know the high watermark for a moment.
+        A new leader may not know the high watermark for a moment. Where only the last stable offset
+        lies before a known offset, the known one is the end: a reader of uncommitted records was
+        there, and a transaction is still open.
         """
 
         def ask() -> Offsets:
             return self.latest(self.remaining_partitions())
 
-        found = self._ask_until_complete(known, ask)
+        found = self._not_before_known(known, self._ask_until_complete(known, ask))
         for _ in range(self._options.fetch_retries):
             if all(known.get(each, 0) <= end for each, end in found.items()):
                 break
             self._sleep(self._options.fetch_retry_ms / 1000)
-            found = self._ask_until_complete(known, ask)
+            found = self._not_before_known(known, self._ask_until_complete(known, ask))
         return found
 
     def starts(self, limit: OffsetLimit, partitions: Collection[TopicPartition]) -> Offsets:
@@ -172,6 +174,21 @@ class OffsetFinder:
             found = ask()
         self._gone -= found.keys()
         return found
+
+    def _not_before_known(self, known: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
+        """Return the ends, and known offsets instead of those that only a transaction holds back.
+
+        This asks for high watermarks only if there is such an end.
+        """
+        behind = [each for each, end in ends.items() if end < known.get(each, 0)]
+        if not behind or not self._options.read_committed:
+            return ends
+        found = list_offsets(self._connected(), dict.fromkeys(behind, LATEST), read_committed=False)
+        return ends | {
+            each: known[each]
+            for each, answer in found.items()
+            if isinstance(answer, FoundOffset) and answer.offset >= known[each]
+        }
 
     def _existing(self, times: Mapping[TopicPartition, int]) -> Offsets:
         found: Offsets = {}

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from headrace.model.ids import TopicPartition
-from headrace.spark.source.data_loss import report_loss
+from headrace.spark.source.data_loss import losses_between, report_loss
 from headrace.spark.source.offset_admission import MinimumDelay, capped_end, waiting_offsets
 from headrace.spark.source.offset_finder import OffsetFinder
 from headrace.spark.source.offset_json import Offsets, dump_offsets, load_offsets
@@ -89,6 +89,11 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         Spark calls this when the micro-batch that ended at `start` is done and its commit is on
         disk, also when there are no new records: the moment to commit progress. Spark calls
         `commit` only once there is a next micro-batch, which would leave an idle stream one behind.
+
+        Raises:
+            DataLoss: a partition is gone, or ends before `start`, and failOnDataLoss is true. Spark
+                stores the end that this returns, and returns to it after every restart: it must not
+                be one that is wrong for a moment only.
         """
         begin = load_offsets(start)
         if self._progress is not None:
@@ -97,6 +102,9 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         if pins:
             return start
         self._latest = latest = self._ends(begin)
+        if self._options.fail_on_data_loss:
+            for each in losses_between(begin, latest):
+                report_loss(each, fail=True)
         end = self._admitted(begin, latest, limit)
         return start if end == begin else dump_offsets(end)
 
@@ -162,13 +170,6 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
                 report_loss(f"{each} was deleted before it could be read", fail=fail)
             elif known[each] > 0:
                 report_loss(f"{each} is new and begins at {known[each]} instead of 0", fail=fail)
-        for each in sorted(begin.keys() - until.keys()):
-            report_loss(f"{each} is gone", fail=fail)
-        ranges = [OffsetRange(each, known.get(each, end), end) for each, end in until.items()]
-        for found in ranges:
-            if found.size < 0:
-                report_loss(
-                    f"{found.partition} was read up to {found.start} and now ends at {found.end}",
-                    fail=fail,
-                )
-        return ranges
+        for loss in losses_between(known, until):
+            report_loss(loss, fail=fail)
+        return [OffsetRange(each, known.get(each, end), end) for each, end in until.items()]

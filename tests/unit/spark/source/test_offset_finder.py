@@ -105,3 +105,20 @@ def test_the_beginning_of_a_new_partition_is_asked_for_until_it_is_known(
 ) -> None:
     cluster.topic_errors = [ErrorCode.unknown_topic_or_partition] * 2
     assert finder.earliest([CLICKS]) == {CLICKS: 0}
+
+
+def test_an_open_transaction_sets_no_reader_back(
+    finder: OffsetFinder, cluster: MovingCluster, clock: Clock
+) -> None:
+    cluster.last_stable = 2
+
+    assert finder.latest_after({CLICKS: 4}) == {CLICKS: 4}
+    assert finder.latest_after({CLICKS: 1}) == {CLICKS: 2}
+
+    assert clock.now == 100
+
+
+def test_a_log_that_was_cut_off_does(finder: OffsetFinder, cluster: MovingCluster) -> None:
+    cluster.last_stable = 2
+
+    assert finder.latest_after({CLICKS: 6}) == {CLICKS: 2}
