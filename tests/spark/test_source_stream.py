@@ -254,6 +254,42 @@ def test_a_topic_created_again_is_a_loss(
     assert batch(lenient, before, lenient.latestOffset(before, ALL)) == []
 
 
+def test_deleted_records_fill_no_micro_batches(
+    feed: TopicFeed, source: MakeSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(10):
+        feed.write(*[b"%d" % (number * 10 + each) for each in range(10)])
+    reader = source(
+        failOnDataLoss="false", maxOffsetsPerTrigger="3", maxRecordsPerPartition="2"
+    )
+    limit = reader.getDefaultReadLimit()
+    start = reader.initialOffset()
+    feed.forget_before(95)
+
+    first = reader.latestOffset(start, limit)
+    with caplog.at_level(logging.WARNING, "headrace.spark"):
+        assert batch(reader, start, first) == [b"95", b"96", b"97"]
+        assert batch(reader, first, reader.latestOffset(first, limit)) == [b"98", b"99"]
+
+    assert caplog.text.count("records_missed") == 1
+    assert f"{feed.topic}-0 was read up to 0 and now begins at 95" in caplog.text
+
+
+def test_deleted_records_fail_the_query_that_is_not_to_miss_any(
+    feed: TopicFeed, source: MakeSource
+) -> None:
+    feed.write(*[b""] * 10)
+    reader = source(maxOffsetsPerTrigger="3")
+    start = reader.initialOffset()
+    feed.write(b"")
+    feed.forget_before(10)
+
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+
+    with pytest.raises(DataLoss, match=f"offset 0 of {feed.topic}-0"):
+        batch(reader, start, end)
+
+
 def test_a_planned_micro_batch_is_planned_the_same_again(
     feed: TopicFeed, source: MakeSource
 ) -> None:

@@ -55,6 +55,8 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         self._available_now = False
         self._target: Offsets | None = None
         self._latest: Offsets = {}
+        # Of the micro-batch that was planned last: log starts that have passed where it begins.
+        self._log_starts: Offsets = {}
         # A query that continues may not have been audited before.
         self._begins = True
 
@@ -102,6 +104,7 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         if pins:
             return start
         self._latest = latest = self._ends(begin)
+        self._log_starts = {}
         if self._options.fail_on_data_loss:
             for each in losses_between(begin, latest):
                 report_loss(each, fail=True)
@@ -158,8 +161,23 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         ):
             return begin
         if isinstance(limit, ReadMaxRows):
+            if waiting_offsets(known, latest) > limit.max_rows:
+                known = self._past_deleted(known, latest)
             return capped_end(known, latest, limit.max_rows)
         return latest
+
+    def _past_deleted(self, known: Offsets, latest: Offsets) -> Offsets:
+        """Return where the records begin that remain, if a loss is not to fail the query.
+
+        Otherwise deleted offsets would fill one micro-batch after another. Log starts are asked for
+        only while more waits than one micro-batch takes.
+        """
+        if self._options.fail_on_data_loss:
+            return known
+        waiting = [each for each, end in latest.items() if known.get(each, end) < end]
+        starts = self._finder.earliest(waiting)
+        self._log_starts = {each: at for each, at in starts.items() if at > known[each]}
+        return known | self._log_starts
 
     def _ranges(self, begin: Offsets, until: Offsets) -> list[OffsetRange]:
         fail = self._options.fail_on_data_loss
@@ -172,4 +190,12 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
                 report_loss(f"{each} is new and begins at {known[each]} instead of 0", fail=fail)
         for loss in losses_between(known, until):
             report_loss(loss, fail=fail)
-        return [OffsetRange(each, known.get(each, end), end) for each, end in until.items()]
+        ranges = []
+        for each, end in until.items():
+            start = known.get(each, end)
+            log_start = self._log_starts.get(each, start)
+            if start < log_start <= end:
+                report_loss(f"{each} was read up to {start} and now begins at {log_start}", fail=fail)
+                start = log_start
+            ranges.append(OffsetRange(each, start, end))
+        return ranges
