@@ -46,7 +46,10 @@ class MovingCluster:
         advertised: leader and epoch in the metadata; `move` updates it unless `advertise` is False.
         topic_errors: the errors of the next Metadata responses, one each.
         tail: how many offsets without a record lie after the last batch.
-        last_stable: where a transaction is open, for readers of committed records; None without one.
+        topic_id, cluster_id: what the metadata says; a topic that is created again has another id.
+        log_start: the first offset that ListOffsets names.
+        lookups: the times, or what stands for one, that ListOffsets was asked for.
+        last_stable: the first offset of the open transaction; None without one.
         configs: the topic's configuration, or None to refuse it to clients.
         silent_fetches: how many of the next fetches get no records, as when a remote read takes
             too long.
@@ -65,6 +68,10 @@ class MovingCluster:
         self.advertised = (1, 0)
         self.topic_errors: list[ErrorCode] = []
         self.tail = 0
+        self.topic_id: UUID | None = TOPIC_ID
+        self.cluster_id: str | None = None
+        self.log_start = 0
+        self.lookups: list[int] = []
         self.last_stable: int | None = None
         self.configs: dict[str, str] | None = {"cleanup.policy": "compact"}
         self.silent_fetches = 0
@@ -127,7 +134,12 @@ class MovingCluster:
             "replica_nodes": list(addresses),
             "isr_nodes": list(addresses),
         }
-        topic = {"error_code": 0, "name": "clicks", "topic_id": TOPIC_ID, "partitions": [partition]}
+        topic = {
+            "error_code": 0,
+            "name": "clicks",
+            "topic_id": self.topic_id,
+            "partitions": [partition],
+        }
         if self.topic_errors:
             topic |= {"error_code": int(self.topic_errors.pop(0)), "partitions": []}
         return {
@@ -135,6 +147,7 @@ class MovingCluster:
                 {"node_id": node, "host": host, "port": port}
                 for node, (host, port) in addresses.items()
             ],
+            "cluster_id": self.cluster_id,
             "controller_id": 1,
             "topics": [topic],
         }
@@ -144,7 +157,8 @@ class MovingCluster:
         if asked.isolation_level and self.last_stable is not None:
             end = self.last_stable
         [partition] = asked.topics[0].partitions
-        offset = 0 if partition.timestamp == _EARLIEST else end
+        self.lookups.append(partition.timestamp)
+        offset = self.log_start if partition.timestamp == _EARLIEST else end
         found = {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": offset}
         return {"topics": [{"name": "clicks", "partitions": [found]}]}
 
@@ -171,7 +185,11 @@ class MovingCluster:
         self.waits_ms.append(asked.max_wait_ms)
         [partition] = asked.topics[0].partitions
         header = request.header
-        results = [FetchTopicResult("clicks", TOPIC_ID, [self._records(node, partition)])]
+        results = [
+            FetchTopicResult(
+                "clicks", self.topic_id or UUID(int=0), [self._records(node, partition)]
+            )
+        ]
         answer = pack_fetch_response(header.api_version, header.correlation_id, results)
         if self.garbled_fetches:
             self.garbled_fetches -= 1

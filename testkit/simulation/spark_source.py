@@ -61,3 +61,8 @@ def values_of(
 ) -> list[bytes]:
     """Return the values that the tasks of these partitions would pass to Spark."""
     return [row["value"] for row in rows_of(reader, partitions)]
+
+
+def offsets_of(stored: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Return the offsets of what a stream's source gives Spark to store, without topics' ids."""
+    return {topic: dict(partitions) for topic, partitions in stored.items() if partitions}

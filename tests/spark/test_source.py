@@ -13,6 +13,7 @@ from headrace.testing.readiness import wait_until
 from testkit.process.broker_process import BrokerProcess
 from testkit.sample.batch import SAMPLE_TIME_MS
 from testkit.sample.topic_feed import TopicFeed
+from testkit.simulation.spark_source import offsets_of
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 Load = Callable[..., DataFrame]
@@ -212,7 +213,8 @@ def test_a_stream_goes_on_where_it_was(feed: TopicFeed, load_stream: Load, tmp_p
     run(load_stream(maxOffsetsPerTrigger="2"), tmp_path, seen)
 
     assert seen == [(0, "a"), (0, "b"), (1, "c"), (2, "d")]
-    assert progress[0]["sources"][0]["endOffset"] == {feed.topic: {"0": 2, "1": 0}}
+    end = progress[0]["sources"][0]["endOffset"]
+    assert offsets_of(end) == {feed.topic: {"0": 2, "1": 0}}
     assert progress[0]["sources"][0]["latestOffset"] == {feed.topic: {"0": 3, "1": 0}}
 
 
@@ -235,18 +237,37 @@ def test_a_checkpoint_of_the_connector_is_gone_on_from(
     feed.write(b"a", b"b")
     seen: list[tuple[int, str]] = []
     run(load_stream(), tmp_path, seen)
-    # What the connector writes differs from ours in nothing but blanks.
+    # What the connector writes differs from ours in blanks, and has no ids.
     offsets = tmp_path / "offsets" / "0"
-    ours = json.dumps({feed.topic: {"0": 2, "1": 0}})
-    text = offsets.read_text()
-    assert ours in text
-    offsets.write_text(text.replace(ours, ours.replace(" ", "")))
+    *head, ours = offsets.read_text().splitlines()
+    bare = offsets_of(json.loads(ours))
+    assert bare == {feed.topic: {"0": 2, "1": 0}}
+    offsets.write_text("\n".join([*head, json.dumps(bare, separators=(",", ":"))]))
     (tmp_path / "offsets" / ".0.crc").unlink(missing_ok=True)
     feed.write(b"c")
 
     run(load_stream(), tmp_path, seen)
 
     assert [value for _, value in seen] == ["a", "b", "c"]
+
+
+def test_a_topic_created_again_fails_the_query_that_goes_on(
+    broker: BrokerProcess, feed: TopicFeed, load_stream: Load, tmp_path: Path
+) -> None:
+    seen: list[tuple[int, str]] = []
+    feed.write(b"a", b"b")
+    run(load_stream(), tmp_path, seen)
+    feed.delete()
+    with TopicFeed(broker.address, feed.topic, partitions=2) as again:
+        again.write(b"c", b"d", b"e")
+
+    # The second time says that Spark has stored nothing of the first.
+    for _ in range(2):
+        with pytest.raises(Exception, match="was deleted, and created again"):
+            run(load_stream(), tmp_path, seen)
+    run(load_stream(failOnDataLoss="false"), tmp_path, seen)
+
+    assert [value for _, value in seen] == ["a", "b", "c", "d", "e"]
 
 
 def test_a_running_stream_survives_a_broker_that_restarts(

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
+from uuid import UUID
 
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.pool import ConnectionPool
@@ -21,6 +22,7 @@ from headrace.spark.source.offset_limit import (
     OffsetLimit,
 )
 from headrace.spark.source.option import SourceOptions
+from headrace.spark.source.topic_ids import TopicIds
 from headrace.wire.error_code import ErrorCode
 
 NEW_PARTITIONS_SECONDS: Final = 1.0
@@ -51,6 +53,13 @@ class OffsetFinder:
         self._listed: list[TopicPartition] = []
         self._listed_at: float | None = None
         self._gone: set[TopicPartition] = set()
+        self._topic_ids = TopicIds()
+        self._replaced: dict[str, UUID] = {}
+
+    @property
+    def topic_ids(self) -> TopicIds:
+        """The ids of the topics that were listed last."""
+        return self._topic_ids
 
     def partitions(self) -> list[TopicPartition]:
         """Return the existing partitions, for a read that starts.
@@ -58,15 +67,39 @@ class OffsetFinder:
         Raises:
             TopicMissing: a topic or partition of the options does not exist.
         """
-        return self._options.choice.partitions(self._connected())
+        found = self._options.choice.listing(self._connected())
+        self._topic_ids = found.ids
+        return found.partitions
 
     def remaining_partitions(self) -> list[TopicPartition]:
         """Return the existing partitions, for a running stream; missing ones are left out."""
         now = self._clock()
         if self._listed_at is None or now - self._listed_at >= NEW_PARTITIONS_SECONDS:
-            self._listed = self._options.choice.partitions(self._connected(), missing_ok=True)
+            found = self._options.choice.listing(self._connected(), missing_ok=True)
+            self._listed, self._topic_ids = found
             self._listed_at = now
         return self._listed
+
+    def replaced_topics(self, known: TopicIds) -> Collection[str]:
+        """Return the topics that were deleted and created again since they had these ids.
+
+        A broker that is behind has the id of the topic that was there before: an id counts as new
+        when no other has come for as long as it takes a missing partition to count as gone.
+        """
+        if not known.by_topic:
+            return ()
+        deadline = self._clock() + GONE_SECONDS
+        self.remaining_partitions()
+        while (found := known.replaced_in(self._topic_ids)) and not (
+            found.items() <= self._replaced.items()
+        ):
+            if self._clock() >= deadline:
+                self._replaced = found
+                break
+            self._sleep(_ASK_AGAIN_SECONDS)
+            self._listed_at = None
+            self.remaining_partitions()
+        return found.keys()
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
         """Return the start of each log; partitions that are gone are left out."""

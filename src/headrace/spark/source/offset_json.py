@@ -2,8 +2,8 @@
 `{"clicks": {"0": 23, "1": 345}}`.
 
 Topics and partitions are sorted, because Spark compares the texts of two offsets to decide whether
-there are new records. A checkpoint of the connector is read too: it differs in blanks, which costs
-one empty micro-batch.
+there are new records. A checkpoint of the connector is read too: it differs in blanks, and has no
+ids of topics (`topic_ids`), which costs one empty micro-batch.
 """
 
 import json

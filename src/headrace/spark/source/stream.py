@@ -6,7 +6,7 @@ at any point. The next one is asked about the same batch again and returns the s
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from headrace.spark.source.offset_range import OffsetRange, split_ranges
 from headrace.spark.source.option import SourceOptions
 from headrace.spark.source.progress import Progress
 from headrace.spark.source.task import RangePartition, SourceTask
+from headrace.spark.source.topic_ids import TopicIds
 from headrace.spark.worker_socket import AcknowledgingInput
 
 Shape = dict[str, dict[str, int]]
@@ -72,7 +73,7 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         found = self._finder.starts(limit, self._finder.partitions())
         if depends_on_now(limit, latest_if_none_match=self._options.latest_if_none_match):
             self._unpinned = found
-        return dump_offsets(found)
+        return _shape(found, self._finder.topic_ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802, Spark's name
         """Return one limit, as Spark's Python API has it; `latestOffset` adds the minimum."""
@@ -93,11 +94,11 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         `commit` only once there is a next micro-batch, which would leave an idle stream one behind.
 
         Raises:
-            DataLoss: a partition is gone, or ends before `start`, and failOnDataLoss is true. Spark
-                stores the end that this returns, and returns to it after every restart: it must not
-                be one that is wrong for a moment only.
+            DataLoss: a topic was created again, or a partition is gone or ends before `start`, and
+                failOnDataLoss is true. Spark stores the end that this returns, and returns to it
+                after every restart: it must not be one that is wrong for a moment only.
         """
-        begin = load_offsets(start)
+        begin, ids = load_offsets(start), TopicIds.load(start)
         if self._progress is not None:
             self._progress.reached(begin)
         pins, self._unpinned = begin == self._unpinned, None
@@ -105,11 +106,13 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
             return start
         self._latest = latest = self._ends(begin)
         self._log_starts = {}
+        replaced = self._finder.replaced_topics(ids)
         if self._options.fail_on_data_loss:
-            for each in losses_between(begin, latest):
-                report_loss(each, fail=True)
-        end = self._admitted(begin, latest, limit)
-        return start if end == begin else dump_offsets(end)
+            self._check_no_loss(begin, latest, replaced)
+        # Partitions that a micro-batch leaves out are new to the next one, which reads all of them.
+        there = {each: end for each, end in latest.items() if each.topic not in replaced}
+        end = _shape(self._admitted(begin, there, limit), ids.completed_by(self._finder.topic_ids))
+        return start if end == start else end
 
     def reportLatestOffset(self) -> Shape | None:  # noqa: N802, Spark's name
         return dump_offsets(self._latest) or None
@@ -119,7 +122,7 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         # A first micro-batch that is run again was empty, wherever it would begin now.
         if begin in (until, self._unpinned):
             return []
-        ranges = self._ranges(begin, until)
+        ranges = self._ranges(begin, until, self._finder.replaced_topics(TopicIds.load(end)))
         found = split_ranges(ranges, self._options.min_partitions, self._options.max_records)
         begins, self._begins = self._begins and bool(found), self._begins and not found
         return [RangePartition(each, begins=begins and each.start > 0) for each in found]
@@ -147,6 +150,12 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         if self._target is None:
             self._target = self._finder.latest_after(begin)
         return self._target
+
+    def _check_no_loss(self, begin: Offsets, latest: Offsets, replaced: Collection[str]) -> None:
+        for topic in sorted(replaced):
+            report_loss(_created_again(topic), fail=True)
+        for each in losses_between(begin, latest):
+            report_loss(each, fail=True)
 
     def _admitted(self, begin: Offsets, latest: Offsets, limit: ReadLimit) -> Offsets:
         if isinstance(limit, ReadAllAvailable):
@@ -179,8 +188,12 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         self._log_starts = {each: at for each, at in starts.items() if at > known[each]}
         return known | self._log_starts
 
-    def _ranges(self, begin: Offsets, until: Offsets) -> list[OffsetRange]:
+    def _ranges(
+        self, begin: Offsets, until: Offsets, replaced: Collection[str]
+    ) -> list[OffsetRange]:
         fail = self._options.fail_on_data_loss
+        for topic in sorted(replaced):
+            report_loss(_created_again(topic), fail=fail)
         added = [each for each in until if each not in begin]
         known = {**self._finder.earliest(added), **begin} if added else begin
         for each in added:
@@ -192,10 +205,23 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
             report_loss(loss, fail=fail)
         ranges = []
         for each, end in until.items():
+            if each.topic in replaced:
+                continue  # what the range had is gone; what is there now is another micro-batch's
             start = known.get(each, end)
             log_start = self._log_starts.get(each, start)
             if start < log_start <= end:
-                report_loss(f"{each} was read up to {start} and now begins at {log_start}", fail=fail)
+                report_loss(
+                    f"{each} was read up to {start} and now begins at {log_start}", fail=fail
+                )
                 start = log_start
             ranges.append(OffsetRange(each, start, end))
         return ranges
+
+
+def _created_again(topic: str) -> str:
+    return f"topic {topic} was deleted, and created again with other records"
+
+
+def _shape(offsets: Offsets, ids: TopicIds) -> Shape:
+    """Return what Spark stores."""
+    return {**dump_offsets(offsets), **ids.dump({each.topic for each in offsets})}

@@ -4,12 +4,13 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.model.error import ConfigError, HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.spark.option_text import OptionText, wrong
 from headrace.spark.source.offset_json import read_partitions
+from headrace.spark.source.topic_ids import TopicIds
 
 if TYPE_CHECKING:
     # Options are also read by processes that connect to no cluster; loading the client takes time.
@@ -21,6 +22,13 @@ CHOICES = ("subscribe", "subscribePattern", "assign")
 
 class TopicMissing(HeadraceError):
     """A topic or a partition that the source must read does not exist."""
+
+
+class TopicListing(NamedTuple):
+    """The partitions that exist, in order, and the ids of their topics."""
+
+    partitions: list[TopicPartition]
+    ids: TopicIds
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +44,7 @@ class TopicChoice:
     pattern: re.Pattern[str] | None = None
     assigned: tuple[TopicPartition, ...] | None = None
 
-    def partitions(
-        self, pool: "ConnectionPool", *, missing_ok: bool = False
-    ) -> list[TopicPartition]:
+    def listing(self, pool: "ConnectionPool", *, missing_ok: bool = False) -> TopicListing:
         """Return the partitions that exist now.
 
         Args:
@@ -50,27 +56,25 @@ class TopicChoice:
             BrokerError: the cluster refuses the request.
         """
         if self.pattern is not None:
-            found = _settled_metadata(pool, None, self.pattern)
-            names = [
+            metadata = _settled_metadata(pool, None, self.pattern)
+            names = sorted(
                 topic.name
-                for topic in found.topics.values()
+                for topic in metadata.topics.values()
                 if not topic.internal and self.pattern.fullmatch(topic.name)
-            ]
-            return _partitions_of(found, sorted(names), pool, missing_ok=True)
-        if self.assigned is not None:
-            names = sorted({each.topic for each in self.assigned})
-            there = _partitions_of(
-                _settled_metadata(pool, names), names, pool, missing_ok=missing_ok
             )
+            missing_ok = True
+        else:
+            names = list(self.topics or sorted({each.topic for each in self.assigned or ()}))
+            metadata = _settled_metadata(pool, names)
+        there = _partitions_of(metadata, names, pool, missing_ok=missing_ok)
+        if self.assigned is not None:
             assigned = set(self.assigned)
             lost = assigned.difference(there)
             if lost and not missing_ok:
                 raise TopicMissing(f"there is no partition {min(lost)} to assign")
-            return [each for each in there if each in assigned]
-        assert self.topics is not None
-        return _partitions_of(
-            _settled_metadata(pool, self.topics), self.topics, pool, missing_ok=missing_ok
-        )
+            there = [each for each in there if each in assigned]
+        ids = {name: found for name in names if (found := metadata.topic_id(name)) is not None}
+        return TopicListing(there, TopicIds(metadata.cluster_id or "", ids))
 
 
 def read_choice(options: OptionText) -> TopicChoice:

@@ -1,6 +1,7 @@
 """Which partitions the driver sees when a broker does not know all of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,7 @@ from headrace.model.ids import TopicPartition
 from headrace.records.encode import encode
 from headrace.spark.source.offset_finder import GONE_SECONDS, OffsetFinder
 from headrace.spark.source.option import SourceOptions
+from headrace.spark.source.topic_ids import TopicIds
 from headrace.wire.error_code import ErrorCode
 from testkit.fault.moving_cluster import MovingCluster
 
@@ -17,16 +19,22 @@ CLICKS = TopicPartition("clicks", 0)
 
 
 class Clock:
-    """A clock that moves when the finder sleeps."""
+    """A clock that moves when the finder sleeps.
+
+    Attributes:
+        after: called when it has slept.
+    """
 
     def __init__(self) -> None:
         self.now = 100.0
+        self.after: Callable[[], None] = lambda: None
 
     def __call__(self) -> float:
         return self.now
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+        self.after()
 
 
 @pytest.fixture
@@ -122,3 +130,28 @@ def test_a_log_that_was_cut_off_does(finder: OffsetFinder, cluster: MovingCluste
     cluster.last_stable = 2
 
     assert finder.latest_after({CLICKS: 6}) == {CLICKS: 2}
+
+
+def test_an_id_that_a_broker_has_not_heard_of_for_a_moment_is_not_replaced(
+    finder: OffsetFinder, cluster: MovingCluster, clock: Clock
+) -> None:
+    known = TopicIds("", {"clicks": UUID(int=8)})
+    clock.after = lambda: setattr(cluster, "topic_id", UUID(int=8))
+
+    assert not finder.replaced_topics(known)
+
+    assert 100 < clock.now < 100 + GONE_SECONDS
+
+
+def test_a_topic_with_another_id_for_seconds_is_replaced(
+    finder: OffsetFinder, cluster: MovingCluster, clock: Clock
+) -> None:
+    known = TopicIds("", {"clicks": UUID(int=8)})
+
+    assert set(finder.replaced_topics(known)) == {"clicks"}
+    then = clock.now
+    assert set(finder.replaced_topics(known)) == {"clicks"}
+
+    assert then >= 100 + GONE_SECONDS
+    assert clock.now == then
+    assert not finder.replaced_topics(finder.topic_ids)

@@ -33,7 +33,7 @@ def test_many_assigned_partitions_are_found_at_once() -> None:
     choice = TopicChoice("{}", assigned=assigned)
     started = time.thread_time()
 
-    found = choice.partitions(pool)
+    found = choice.listing(pool).partitions
 
     assert found == sorted(assigned)
     # A search through all of them for each of them takes seconds.
@@ -44,4 +44,4 @@ def test_other_partitions_of_an_assigned_topic_are_not_read() -> None:
     pool: Any = Pool(3)
     choice = TopicChoice("{}", assigned=(TopicPartition("clicks", 2),))
 
-    assert choice.partitions(pool) == [TopicPartition("clicks", 2)]
+    assert choice.listing(pool).partitions == [TopicPartition("clicks", 2)]
