@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from headrace.spark.data_source import HeadraceDataSource
+from headrace.spark.sink import task as sink_task
 from headrace.spark.sink.column import SinkColumns
 from headrace.spark.sink.commit import commit_outputs
 from headrace.spark.sink.option import SinkOptions, read_sink_options
@@ -125,7 +126,10 @@ def test_nothing_is_visible_when_a_file_is_gone(site: Site) -> None:
     assert site.visible() == [[b"a"], [], []]
 
 
-def test_a_lost_attempt_elsewhere_leaves_no_staging_topic(site: Site) -> None:
+@pytest.mark.parametrize("winner", ["in a file", "carried"])
+def test_a_lost_attempt_elsewhere_leaves_no_staging_topic(
+    site: Site, winner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = {
         "kafka.bootstrap.servers": site.address,
         "topic": site.topic,
@@ -135,20 +139,25 @@ def test_a_lost_attempt_elsewhere_leaves_no_staging_topic(site: Site) -> None:
     sink = BatchSink(options, SCHEMA)
     rows = pa.table({"value": pa.array([b"a"]), "partition": pa.array([0], pa.int32())})
 
-    def attempt(folder: StagingFolder | None) -> TaskOutput:
+    def attempt(folder: StagingFolder | None, carry_up_to_bytes: int) -> TaskOutput:
         columns = SinkColumns(SCHEMA, site.topic)
+        topic = sink._staging_topic
         task = SinkTask(
-            sink._options, columns, sink._staging_topic, carry_up_to_bytes=0, folder=folder
+            *(sink._options, columns, topic), carry_up_to_bytes=carry_up_to_bytes, folder=folder
         )
         return task.run(iter(rows.to_batches()))
 
     admin = AdminClient({"bootstrap.servers": site.address})
-    lost = attempt(None)  # on a machine without the folder, which is lost with its output
+    lost = attempt(None, 0)  # on a machine without the folder, which is lost with its output
     assert lost.in_topic
     assert sink._staging_topic in admin.list_topics(timeout=60).topics
 
-    output = attempt(sink._folder)
-    assert output.in_file is not None
+    monkeypatch.setattr(sink_task, "task_attempt", lambda: 1)
+    output = attempt(sink._folder, 0 if winner == "in a file" else 1_000)
+    assert (output.in_file is not None, bool(output.carried)) == (
+        winner == "in a file",
+        winner == "carried",
+    )
     assert not output.in_topic
     sink.commit([output])
 

@@ -146,7 +146,9 @@ class BatchSink(AcknowledgingInput, DataSourceArrowWriter):
         if self._folder is not None:
             self._folder.delete()
         # The winner of two attempts may have a file, and the other, elsewhere, have used the topic.
-        if any(each.in_topic or each.in_file is not None for each in outputs):
+        # Where rows depend on chance the winner may even be small. A copy of a task that Spark
+        # began for speed, and that lost, is not noticed then.
+        if any(each.in_topic or each.in_file is not None or each.attempt for each in outputs):
             delete_staging_topic(self._options, staging_topic=self._staging_topic)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -19,6 +19,7 @@ from headrace.spark.sink.task_output import (
     StagedBatch,
     TaskOutput,
     carried_max_bytes,
+    task_attempt,
     task_partition,
 )
 from headrace.spark.worker_memory import freeze_modules
@@ -77,7 +78,9 @@ class SinkTask:
                     waiting = []
         freeze_modules()
         carried = [CarriedBatch(target, bytes(data)) for target, data in waiting]
-        return TaskOutput(self.query_id, record_count, carried, stage.in_topic, stage.in_file)
+        return TaskOutput(
+            self.query_id, record_count, carried, stage.in_topic, stage.in_file, task_attempt()
+        )
 
 
 class _TaskStaging:

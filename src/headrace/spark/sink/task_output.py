@@ -46,6 +46,7 @@ class TaskOutput(WriterCommitMessage):
         query_id: of the stream that the task belongs to; it lives as long as its checkpoint does.
         record_count: the rows of all batches.
         in_file: the batches that wait in a file; they come before those in the staging topic.
+        attempt: how many attempts at the same rows Spark began before this one.
     """
 
     query_id: str | None = None
@@ -53,6 +54,7 @@ class TaskOutput(WriterCommitMessage):
     carried: list[CarriedBatch] = field(default_factory=list)
     in_topic: list[StagedBatch] = field(default_factory=list)
     in_file: StagedFile | None = None
+    attempt: int = 0
 
     @property
     def topics(self) -> set[str]:
@@ -81,6 +83,12 @@ def task_partition() -> int:
     """Return the number of the Spark partition that this task works on."""
     context = TaskContext.get()
     return 0 if context is None else int(context.partitionId())
+
+
+def task_attempt() -> int:
+    """Return how many attempts at this task's rows Spark began before."""
+    context = TaskContext.get()
+    return 0 if context is None else int(context.attemptNumber())
 
 
 def task_query_id() -> str | None:
