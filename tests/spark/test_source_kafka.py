@@ -63,3 +63,20 @@ def test_records_that_are_gone_are_a_loss(feed: TopicFeed, options: dict[str, st
     with pytest.raises(DataLoss, match=f"offset 0 of {feed.topic}-0"):
         values_of(strict, planned)
     assert values_of(lenient, planned) == [b"4", b"5", b"x"]
+
+
+def test_a_topic_created_again_is_a_loss(
+    apache_kafka: ApacheKafka, feed: TopicFeed, options: dict[str, str]
+) -> None:
+    first = stream_source({**options, "startingOffsets": "earliest", "commitProgress": "false"})
+    done = first.latestOffset(first.initialOffset(), ReadAllAvailable())
+    first.stop()
+    feed.delete()
+    with TopicFeed(apache_kafka.address, feed.topic, partitions=2) as again:
+        again.write(*[b"new"] * 9)
+        again.write(b"new", partition=1)
+    reader = stream_source({**options, "commitProgress": "false"})
+
+    with pytest.raises(DataLoss, match=f"topic {feed.topic} was deleted, and created again"):
+        reader.latestOffset(done, ReadAllAvailable())
+    reader.stop()
