@@ -375,6 +375,24 @@ def test_roles_limit_what_a_user_may_do(start_console: StartConsole, topic: str)
     assert admin.get("overview").status == 401
 
 
+def test_an_editor_cannot_make_a_topic_a_mirror(start_console: StartConsole, topic: str) -> None:
+    password = hash_password("long enough")
+    server = start_console(users=Users(f"ada:admin:{password}\ned:editor:{password}\n"))
+    editor, admin = ConsoleClient(server.url), ConsoleClient(server.url)
+    editor.post("session", {"name": "ed", "password": "long enough"})
+    admin.post("session", {"name": "ada", "password": "long enough"})
+    mirror = {"headrace.mirror.link": "east"}
+
+    assert editor.post("topics", {"name": f"{topic}-copy", "config": mirror}).status == 403
+    assert editor.post("topics", {"name": topic}).status == 201
+    assert editor.ask("PATCH", f"topics/{topic}/config", {"set": mirror}).status == 403
+    assert editor.ask("PATCH", f"topics/{topic}/config", {"reset": list(mirror)}).status == 403
+    assert editor.ask("PATCH", f"topics/{topic}/config", {"reset": ["retention.ms"]}).status == 200
+    assert admin.post("topics", {"name": f"{topic}-copy", "config": mirror}).status == 201
+    confirm = {"confirm": f"{topic}-copy"}
+    assert admin.ask("DELETE", f"topics/{topic}-copy", confirm).status == 200
+
+
 def test_hidden_fields_cannot_be_seen_searched_or_downloaded(
     broker: BrokerProcess, start_console: StartConsole, topic: str
 ) -> None:

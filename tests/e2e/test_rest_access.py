@@ -130,6 +130,32 @@ def test_topics_are_made_and_deleted_by_those_who_administer_them(
     assert eve.call("DELETE", f"{cluster}/topics/eve-new")[0] == 204
 
 
+def test_mirrors_are_made_by_those_who_administer_the_cluster(
+    login: Callable[[str], RestClient], cluster: str
+) -> None:
+    eve, admin = login("eve"), login("admin")
+    mirror = {"name": "headrace.mirror.link", "value": "east"}
+    made = {"topic_name": "eve-mirror", "configs": [mirror]}
+    eve.post(f"{cluster}/topics", {"topic_name": "eve-plain"}, 201)
+    configs = f"{cluster}/topics/eve-plain/configs"
+    one = f"{configs}/{mirror['name']}"
+
+    for method, path, body in [
+        ("POST", f"{cluster}/topics", made),
+        ("POST", f"{configs}:alter", {"data": [mirror]}),
+        ("POST", f"{configs}:alter", {"data": [{"name": mirror["name"], "operation": "DELETE"}]}),
+        ("PUT", one, {"value": "east"}),
+        ("DELETE", one, None),
+    ]:
+        status, answer = eve.call(method, path, body)
+        assert (status, answer["error_code"]) == (403, 40301), (method, path)
+        assert "administration of the cluster" in answer["message"]
+    assert eve.call("PUT", f"{configs}/retention.ms", {"value": "1000"})[0] == 204
+    admin.post(f"{cluster}/topics", made, 201)
+    for name in ("eve-plain", "eve-mirror"):
+        assert eve.call("DELETE", f"{cluster}/topics/{name}")[0] == 204
+
+
 def test_records_are_written_and_read_by_those_who_may(
     login: Callable[[str], RestClient], cluster: str
 ) -> None:

@@ -1,6 +1,7 @@
 """`/api/topics`: list, show, create, configure, delete."""
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Final
 
 from anyio.to_thread import run_sync
@@ -13,7 +14,7 @@ from headrace.client.admin.admin import Admin, ConfigChange, NewTopic
 from headrace.client.error import BrokerError
 from headrace.client.network.metadata import TopicMetadata
 from headrace.client.network.pool import ConnectionPool
-from headrace.console.access.user import Role
+from headrace.console.access.user import Role, User
 from headrace.console.config_entry import as_json
 from headrace.console.internal import is_internal_group, is_internal_topic
 from headrace.console.request import (
@@ -26,7 +27,7 @@ from headrace.console.request import (
 from headrace.console.status.snapshot import Snapshot
 from headrace.model.config_code import ConfigOperation, ConfigResourceType
 from headrace.model.error import InvalidArgument
-from headrace.model.topic_config import TOPIC_CONFIG
+from headrace.model.topic_config import MIRROR_KEYS, TOPIC_CONFIG
 
 _MOST_CONFIGS: Final = 100
 _MOST_PARTITIONS: Final = 10_000
@@ -145,11 +146,12 @@ async def change_config(request: Request) -> Response:
 
     Body: `{"set": {key: value}, "reset": [key]}`.
     """
-    user = user_with_role(request, Role.EDITOR)
+    user_with_role(request, Role.EDITOR)
     state, name = state_of(request), request.path_params["topic"]
     refuse_kept_topic(state, name)
     body = await body_of(request)
     changes = _config_changes(body)
+    user = _user_for_keys(request, [each.name for each in changes])
 
     def alter(pool: ConnectionPool) -> None:
         with state.changes.change(pool, user, "topic config", name, body):
@@ -157,6 +159,16 @@ async def change_config(request: Request) -> Response:
 
     await state.cluster.run(alter)
     return JSONResponse({})
+
+
+def _user_for_keys(request: Request, keys: Iterable[str]) -> User:
+    """Return the user, who may change these keys of a topic's configuration.
+
+    A mirror shows what its link may read in another cluster, and the broker, which asks for a right
+    on the cluster, sees the console's login only: such keys take an administrator.
+    """
+    mirrors = any(each.startswith(MIRROR_KEYS) for each in keys)
+    return user_with_role(request, Role.ADMIN if mirrors else Role.EDITOR)
 
 
 def _config_changes(body: dict[str, Any]) -> list[ConfigChange]:
@@ -174,16 +186,18 @@ def _config_changes(body: dict[str, Any]) -> list[ConfigChange]:
 
 async def create(request: Request) -> Response:
     """Create a topic. Body: `{"name": ..., "partitions": 1, "replicas": 1, "config": {}}`."""
-    user = user_with_role(request, Role.EDITOR)
+    user_with_role(request, Role.EDITOR)
     state = state_of(request)
     body = await body_of(request)
     name = text_in(body, "name")
     refuse_kept_topic(state, name)
+    configs = {str(key): str(value) for key, value in dict(body.get("config") or {}).items()}
+    user = _user_for_keys(request, configs)
     new = NewTopic(
         name,
         _count(body, "partitions", _MOST_PARTITIONS),
         _count(body, "replicas", 100),
-        {str(key): str(value) for key, value in dict(body.get("config") or {}).items()},
+        configs,
     )
 
     def create_topic(pool: ConnectionPool) -> None:

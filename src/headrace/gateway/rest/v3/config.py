@@ -10,6 +10,7 @@ from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.request import NO_CONTENT, Answer, Call
 from headrace.gateway.rest.v3.resource import (
     check_cluster,
+    check_topic_keys,
     collection,
     find_topic,
     list_field,
@@ -185,6 +186,8 @@ def _find(call: Call, owner: _Owner) -> Any:
 
 
 def _alter(call: Call, owner: _Owner, changes: Sequence[dict[str, Any]], *, is_check: bool) -> None:
+    if owner.type is ConfigResourceType.TOPIC:
+        check_topic_keys(call, [each["name"] for each in changes])
     body = {
         "resources": [
             {"resource_type": owner.type, "resource_name": owner.name, "configs": changes}

@@ -6,9 +6,11 @@ from urllib.parse import quote
 
 from headrace.client.error import BrokerError
 from headrace.client.network.metadata import TopicMetadata
+from headrace.gateway.rest.access.right import Right
 from headrace.gateway.rest.error import RestError
 from headrace.gateway.rest.request import Call
 from headrace.model.error import InvalidArgument
+from headrace.model.topic_config import MIRROR_KEYS
 from headrace.wire.error_code import ErrorCode
 
 MISSING_TOPIC = "This server does not host this topic-partition."
@@ -23,6 +25,19 @@ def check_cluster(call: Call) -> None:
     wanted = call.request.path["cluster_id"]
     if wanted != call.cluster_id:
         raise RestError(404, f"Cluster {wanted} cannot be found.")
+
+
+def check_topic_keys(call: Call, keys: Iterable[str]) -> None:
+    """Refuse keys of a topic's configuration that take more than a right to the topic.
+
+    Keys of mirrors make a topic show what a link may read in another cluster. The broker asks for a
+    right on the cluster, but it sees the proxy's login, not the user's.
+
+    Raises:
+        RestError: 40301.
+    """
+    if any(each.startswith(MIRROR_KEYS) for each in keys):
+        call.request.caller.check_path(Right.CLUSTER, call.request.path)
 
 
 def url(call: Call, *path: object) -> str:

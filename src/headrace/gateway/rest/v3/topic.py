@@ -12,6 +12,7 @@ from headrace.gateway.rest.request import NO_CONTENT, Answer, Call
 from headrace.gateway.rest.v3.replica import find_partition
 from headrace.gateway.rest.v3.resource import (
     check_cluster,
+    check_topic_keys,
     collection,
     find_topic,
     list_field,
@@ -48,15 +49,17 @@ def create_topic(call: Call) -> Answer:
     replicas = number_field(fields, "replication_factor", _BROKER_CHOOSES)
     if replicas >= 2**15:
         raise RestError(400, "replication_factor is too large.", 40002)
+    configs: list[dict[str, Any]] = [
+        {"name": text_field(each, "name"), "value": _value(each)}
+        for each in list_field(fields, "configs")
+    ]
+    check_topic_keys(call, [each["name"] for each in configs])
     topic = {
         "name": name,
         "num_partitions": number_field(fields, "partitions_count", _BROKER_CHOOSES),
         "replication_factor": replicas,
         "assignments": assignments,
-        "configs": [
-            {"name": text_field(each, "name"), "value": _value(each)}
-            for each in list_field(fields, "configs")
-        ],
+        "configs": configs,
     }
     timeout_ms = call.pool.settings.request_timeout_ms
     body = {"topics": [topic], "timeout": timeout_ms, "validate_only": is_check}
