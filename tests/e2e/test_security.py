@@ -419,6 +419,11 @@ def test_a_session_that_ended_closes_the_connection(own_broker: BrokerProcess) -
     while raw.request(3, 1, struct.pack(">i", -1)) is not None:
         assert time.monotonic() < deadline
     raw.close()
+    raw = RawClient(own_broker.address)
+    log_in()
+    assert raw.request(17, 1, text(b"PLAIN")) is not None
+    assert raw.request(3, 1, struct.pack(">i", -1)) is None, "a handshake alone keeps no session"
+    raw.close()
 
 
 # -- what

@@ -4,7 +4,8 @@ Rule 1: bytes that are no request, an unknown API and an unserved version close 
 the one exception every client relies on: ApiVersions of an unknown version is answered with the
 versions that are served (KIP-511).
 Rule 2: before authentication only ApiVersions and the SASL requests are served; after a
-SaslHandshake of version 0 frames are bare SASL tokens until the client has authenticated.
+SaslHandshake of version 0 frames are bare SASL tokens until the client has authenticated. The same
+holds while a client authenticates again.
 Rule 3: an error that has a code is answered with it where the API can carry one. The broker's own
 mistake is answered with UNKNOWN_SERVER_ERROR, logged with its traceback, and never ends the broker.
 A client's mistake that has no code, as a body that cannot be read, ends the connection.

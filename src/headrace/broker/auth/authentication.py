@@ -3,7 +3,9 @@
 Rule 1: a failed attempt is answered after `connection.failed.authentication.delay.ms`, so that
 guessing is slow, and closes the connection.
 Rule 2: with `connections.max.reauth.ms` a session ends; a client authenticates again before that
-(KIP-368), with the same mechanism and as the same user, or the connection is closed.
+(KIP-368), with the same mechanism and as the same user, or the connection is closed. From its new
+SaslHandshake on it is served nothing else until it has authenticated: the attempt has no end of its
+own, and would keep a session that has ended.
 Rule 3: passwords and tokens are never logged, not even malformed ones.
 """
 
@@ -95,13 +97,13 @@ class Authentication:
         return self._session_ms
 
     def check_session(self, connection: SaslPeer) -> None:
-        """Raise `PeerError` when the session of an authenticated client has ended (rule 2)."""
+        """Raise `PeerError` unless an authenticated client has a session that goes on (rule 2)."""
         session = connection.authentication
-        if (
-            isinstance(session, Session)
-            and session.ends_ms is not None
-            and self._clock.monotonic_ms() > session.ends_ms
-        ):
+        if not isinstance(session, Session):
+            raise PeerError(
+                f"{connection.principal} sent a request before it had authenticated again"
+            )
+        if session.ends_ms is not None and self._clock.monotonic_ms() > session.ends_ms:
             raise PeerError(f"the session of {connection.principal} ended")
 
     async def fail(self, connection: SaslPeer, reason: str) -> None:
