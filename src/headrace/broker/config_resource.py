@@ -5,6 +5,7 @@ metrics (KIP-714), and the loggers of this broker (KIP-412), whose levels last a
 process.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import cluster_code
 from headrace.broker.logger_config import alter_logger_levels
+from headrace.broker.membership.loop_turn import LoopTurn
 from headrace.cluster.config_command import CheckValues, ConfigAlteration
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import ClusterError, Rejection
@@ -142,11 +144,12 @@ async def change_configs(
 ) -> dict[str, Any]:
     """Change every resource on its own, and return the response of AlterConfigs and
     IncrementalAlterConfigs."""
-    names = [(resource.resource_type, resource.resource_name) for resource in resources]
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     answers = []
+    turn = LoopTurn()
     for resource in resources:
         kind, name = resource.resource_type, resource.resource_name
-        if names.count((kind, name)) > 1:
+        if times[kind, name] > 1:
             refusal: ConfigRefusal | None = ConfigRefusal(
                 ErrorCode.invalid_request, f"{name!r} stands twice in this request"
             )
@@ -160,6 +163,7 @@ async def change_configs(
                 "resource_name": name,
             }
         )
+        await turn.pause_if_over()
     return {"responses": answers}
 
 

@@ -8,7 +8,7 @@ a line has the beginning of a long id, and there are a few lines per second (`Li
 
 from collections.abc import Callable
 
-from headrace.broker.network.limited_warning import LimitedWarning
+from headrace.broker.limited_warning import LimitedWarning
 from headrace.transactions.error import TransactionError
 from headrace.transactions.message import EndTransaction
 from headrace.transactions.metadata import TransactionMetadata

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.broker.config.listener import Listener
+from headrace.broker.limited_warning import LimitedWarning
 from headrace.broker.network.connection import Answer, Connection
 from headrace.broker.network.connection_limits import ConnectionLimits
-from headrace.broker.network.limited_warning import LimitedWarning
 from headrace.broker.network.listening_socket import ListeningSocket
 from headrace.broker.network.partial_requests import PartialRequests
 from headrace.broker.network.poller import Poller

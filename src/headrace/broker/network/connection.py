@@ -29,9 +29,9 @@ import structlog
 
 from headrace.broker.auth.session import Attempt, Failure, Session
 from headrace.broker.config.listener import Listener
+from headrace.broker.limited_warning import LimitedWarning
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection_limits import ConnectionLimits
-from headrace.broker.network.limited_warning import LimitedWarning
 from headrace.broker.network.outbox import Outbox, Part, Parts
 from headrace.broker.network.partial_requests import COUNTED_BYTES, PartialRequests
 from headrace.broker.network.poller import READ, WRITE, Poller

@@ -20,7 +20,7 @@ from types import FrameType
 
 import structlog
 
-from headrace.broker.network.limited_warning import LimitedWarning
+from headrace.broker.limited_warning import LimitedWarning
 from headrace.telemetry.histogram import Histogram
 
 log = structlog.get_logger(__name__)

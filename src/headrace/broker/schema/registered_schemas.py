@@ -22,7 +22,7 @@ from collections import Counter, OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
-from headrace.broker.network.limited_warning import LimitedWarning
+from headrace.broker.limited_warning import LimitedWarning
 from headrace.broker.schema.schema_lookup import SchemaLookup, SchemaQuestion
 from headrace.model.error import HeadraceError, ServiceUnavailable
 

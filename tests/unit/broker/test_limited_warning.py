@@ -3,7 +3,7 @@
 import pytest
 import structlog
 
-from headrace.broker.network.limited_warning import LimitedWarning
+from headrace.broker.limited_warning import LimitedWarning
 
 
 def test_a_flood_of_warnings_is_a_few_lines_and_a_count() -> None:
