@@ -10,10 +10,9 @@ Rule 3: passwords and tokens are never logged, not even malformed ones.
 """
 
 import asyncio
+import time
 from collections.abc import Mapping
 from pathlib import Path
-
-import structlog
 
 from headrace.broker.auth import plain, scram
 from headrace.broker.auth.exchange import Exchange, SaslAuthenticationFailed, Step
@@ -21,11 +20,10 @@ from headrace.broker.auth.sasl_peer import SaslPeer
 from headrace.broker.auth.session import Attempt, Failure, Session
 from headrace.broker.auth.user_file import UserFile
 from headrace.broker.config.settings import BrokerSettings
+from headrace.broker.limited_warning import LimitedWarning
 from headrace.cluster.credential import ScramCredential
 from headrace.model.clock import Clock
 from headrace.model.error import ConfigError, PeerError
-
-log = structlog.get_logger(__name__)
 
 USERS_FILE = "headrace.sasl.plain.users.file"
 
@@ -39,6 +37,7 @@ class Authentication:
         self._settings = settings
         self._clock = clock
         self._credentials: Mapping[tuple[str, str], ScramCredential] = {}
+        self._failures = LimitedWarning(time.monotonic)
         path: str | None = settings[USERS_FILE]
         if plain.MECHANISM in self.mechanisms:
             if path is None:
@@ -108,6 +107,6 @@ class Authentication:
 
     async def fail(self, connection: SaslPeer, reason: str) -> None:
         """Wait (rule 1); the connection closes after the answer that the caller sends next."""
-        log.warning("authentication_failed", peer=connection.peer_host, reason=reason)
+        self._failures.warn("authentication_failed", peer=connection.peer_host, reason=reason)
         connection.refuse_authentication()
         await asyncio.sleep(self._settings["connection.failed.authentication.delay.ms"] / 1000)

@@ -10,15 +10,13 @@ Rule 5: a resource with entries, none of which is about the client's principal, 
 resource without any entry is closed too, unless `allow.everyone.if.no.acl.found`.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable
 
-import structlog
-
 from headrace.broker.auth.resource import OPERATIONS, Operation, ResourceType
+from headrace.broker.limited_warning import LimitedWarning
 from headrace.cluster.acl import WILDCARD, Acl
-
-log = structlog.get_logger(__name__)
 
 _ANYONE = "User:*"
 _DENY = "deny"
@@ -26,6 +24,10 @@ _LITERAL = "literal"
 
 # Every produce and fetch needs a decision. When the table is full it is cleared.
 _MAX_REMEMBERED = 50_000
+
+# As long as a topic's name may be. Clients choose what they ask for: longer names are neither kept
+# nor written to the log whole.
+_MAX_NAME = 249
 
 _IMPLIED_BY = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
@@ -98,6 +100,7 @@ class Authorizer:
         self._open_without_acl = open_without_acl
         self._entries: dict[str, _Entries] = {}
         self._remembered: dict[tuple[str, str, Operation, ResourceType, str], bool] = {}
+        self._denials = LimitedWarning(time.monotonic)
 
     def set_acls(self, acls: Iterable[Acl]) -> None:
         """Decide by these entries from now on."""
@@ -116,13 +119,15 @@ class Authorizer:
         if known is None:
             known = self._decide(*question)
             if not known:
-                log.info(
+                self._denials.warn(
                     "access_denied",
                     principal=principal,
                     host=host,
                     operation=operation.name,
-                    resource=f"{kind.name}:{name}",
+                    resource=f"{kind.name}:{name[:_MAX_NAME]}",
                 )
+            if len(name) > _MAX_NAME:
+                return known
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()
             self._remembered[question] = known

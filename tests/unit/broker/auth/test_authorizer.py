@@ -1,6 +1,7 @@
 """Who may do what: each rule of the authorizer."""
 
 import pytest
+import structlog
 
 from headrace.broker.auth.authorizer import Authorizer, all_operations, parse_principals
 from headrace.broker.auth.resource import CLUSTER_NAME, Operation, ResourceType
@@ -187,3 +188,15 @@ def test_a_super_user_has_all_operations() -> None:
 
 def test_principals_are_separated_by_semicolons() -> None:
     assert parse_principals("User:a;User:CN=b,O=c;") == ("User:a", "User:CN=b,O=c")
+
+
+def test_names_of_any_length_are_neither_kept_nor_logged_whole() -> None:
+    rules = authorizer()
+    may(rules, name="known")
+    with structlog.testing.capture_logs() as lines:
+        for turn in range(100):
+            assert not may(rules, name=f"{turn}" + "x" * 10_000)
+
+    assert [question[-1] for question in rules._remembered] == ["known"]
+    assert 0 < len(lines) < 50
+    assert max(len(str(each)) for each in lines) < 1_000
