@@ -5,6 +5,7 @@ readers. Until it has come up to where the leader began, its end is not sent to 
 position moves back (KIP-207).
 """
 
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeAlias, cast
@@ -77,22 +78,37 @@ def handle(broker: Broker, call: Call) -> tuple[bytes] | Fields | Coroutine[Any,
                 for name, answers in topics
             ]
         }
-    return _searched(topics)
+    return _searched(call, request, topics)
 
 
-async def _searched(topics: Topics) -> Fields:
-    return {
-        "topics": [
-            {
-                "name": name,
-                "partitions": [
-                    _fields(each) if isinstance(each, dict | ListedOffset) else await each()
-                    for each in answers
-                ],
-            }
-            for name, answers in topics
-        ]
-    }
+async def _searched(call: Call, request: ListOffsetsRequest, topics: Topics) -> Fields:
+    """Search one partition after the other, for as long as the client waits for the answer.
+
+    A partition that is to be searched twice is refused each time, as Kafka refuses a partition that
+    stands twice: one request could have its disk read for hours.
+    """
+    indexes = [[wanted[0] for wanted in topic.partitions] for topic in request.topics]
+    searches = Counter(
+        (name, index)
+        for (name, answers), asked in zip(topics, indexes, strict=True)
+        for answer, index in zip(answers, asked, strict=True)
+        if not isinstance(answer, dict | ListedOffset)
+    )
+    answered = []
+    for (name, answers), asked in zip(topics, indexes, strict=True):
+        partitions = []
+        for answer, index in zip(answers, asked, strict=True):
+            if isinstance(answer, dict | ListedOffset):
+                partitions.append(_fields(answer))
+            elif searches[name, index] > 1:
+                code = ErrorCode.invalid_request
+                partitions.append({"partition_index": index, "error_code": code})
+            elif call.connection.is_hung_up:
+                return {"topics": []}
+            else:
+                partitions.append(await answer())
+        answered.append({"name": name, "partitions": partitions})
+    return {"topics": answered}
 
 
 def _fields(answer: ListedOffset | Fields) -> Fields:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -24,6 +25,7 @@ from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
 
 FOLLOWER = BrokerId(9)
 LATEST, EARLIEST, NEWEST = -1, -2, -3
+WAITING = cast(Connection, SimpleNamespace(is_hung_up=False))
 
 
 def run(folder: Path, scenario: Callable[[Broker, Partition], Awaitable[None]]) -> None:
@@ -60,7 +62,7 @@ async def ask(broker: Broker, timestamp: int, version: int = 9, replica_id: int 
         "topics": [{"name": "clicks", "partitions": [wanted]}],
     }
     frame = pack_request(ApiKey.LIST_OFFSETS, version, 1, "me", body)[4:]
-    call = Call(cast(Connection, None), parse_request(frame))
+    call = Call(WAITING, parse_request(frame))
     response = list_offsets.handle(broker, call)
     if isinstance(response, tuple):  # packed already: nothing is wrong
         _, body = parse_response(ApiKey.LIST_OFFSETS, version, response[0][4:])
@@ -140,7 +142,7 @@ def test_no_task_is_made_for_the_ends_of_a_log(tmp_path: Path) -> None:
         for partitions, kind in ((wanted[:1], tuple), (wanted, dict)):
             topics = [{"name": "clicks", "partitions": partitions}]
             frame = pack_request(ApiKey.LIST_OFFSETS, 7, 1, "me", {**body, "topics": topics})[4:]
-            call = Call(cast(Connection, None), parse_request(frame))
+            call = Call(WAITING, parse_request(frame))
             assert type(list_offsets.handle(broker, call)) is kind
 
     run(tmp_path, scenario)
@@ -160,7 +162,7 @@ def test_what_is_known_at_once_is_answered_beside_what_is_searched(tmp_path: Pat
             "topics": [{"name": "clicks", "partitions": wanted}],
         }
         frame = pack_request(ApiKey.LIST_OFFSETS, 7, 1, "me", body)[4:]
-        answer = list_offsets.handle(broker, Call(cast(Connection, None), parse_request(frame)))
+        answer = list_offsets.handle(broker, Call(WAITING, parse_request(frame)))
         assert not isinstance(answer, tuple | dict)
 
         [topic] = (await answer)["topics"]
@@ -169,3 +171,41 @@ def test_what_is_known_at_once_is_answered_beside_what_is_searched(tmp_path: Pat
         assert topic["partitions"][3]["error_code"] == ErrorCode.unknown_topic_or_partition
 
     run(tmp_path, scenario)
+
+
+def test_a_partition_is_not_searched_twice(tmp_path: Path) -> None:
+    async def scenario(broker: Broker, partition: Partition) -> None:
+        partition.follower_fetched(FOLLOWER, 2, now_ms=0, broker_epoch=1)
+
+        answers = await search(broker, WAITING, SAMPLE_TIME_MS, LATEST, SAMPLE_TIME_MS + 1)
+
+        assert [each.get("error_code", 0) for each in answers] == [
+            ErrorCode.invalid_request,
+            ErrorCode.none,
+            ErrorCode.invalid_request,
+        ]
+
+    run(tmp_path, scenario)
+
+
+def test_nothing_is_searched_for_a_client_that_has_left(tmp_path: Path) -> None:
+    async def scenario(broker: Broker, partition: Partition) -> None:
+        partition.follower_fetched(FOLLOWER, 2, now_ms=0, broker_epoch=1)
+        left = cast(Connection, SimpleNamespace(is_hung_up=True))
+
+        assert await search(broker, left, SAMPLE_TIME_MS) == []
+
+    run(tmp_path, scenario)
+
+
+async def search(broker: Broker, connection: Connection, *times: int) -> list[Any]:
+    """Ask for one partition at several times."""
+    wanted = [
+        {"partition_index": 0, "current_leader_epoch": -1, "timestamp": time} for time in times
+    ]
+    topics = [{"name": "clicks", "partitions": wanted}]
+    body = {"replica_id": -1, "isolation_level": 1, "topics": topics}
+    frame = pack_request(ApiKey.LIST_OFFSETS, 7, 1, "me", body)[4:]
+    answer = list_offsets.handle(broker, Call(connection, parse_request(frame)))
+    assert not isinstance(answer, tuple | dict)
+    return [each for topic in (await answer)["topics"] for each in topic["partitions"]]
