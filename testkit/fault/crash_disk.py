@@ -176,7 +176,9 @@ class CrashDisk:
 
     # -- the file system ---------------------------------------------------------------------------
 
-    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> CrashFile:
+    def open(
+        self, path: Path, *, create: bool = False, read_only: bool = False, private: bool = False
+    ) -> CrashFile:
         with self._lock:
             parent = self._parent(path)
             node = parent.names.get(path.name)
@@ -194,7 +196,7 @@ class CrashDisk:
         with self.call("read_bytes", path):
             return bytes(self._inode(path).data)
 
-    def write_atomically(self, path: Path, content: bytes) -> None:
+    def write_atomically(self, path: Path, content: bytes, *, private: bool = False) -> None:
         """Write in the steps of `Disk`, each of which can fail."""
         scratch = path.with_name(path.name + ".tmp")
         file = self.open(scratch, create=True)

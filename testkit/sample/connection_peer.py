@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from headrace.broker.config.listener import Listener
+from headrace.broker.limited_warning import LimitedWarning
 from headrace.broker.network.connection import Answer, Connection, Parts
 from headrace.broker.network.connection_limits import ConnectionLimits
-from headrace.broker.limited_warning import LimitedWarning
 from headrace.broker.network.partial_requests import PartialRequests
 from headrace.broker.network.poller import Poller
 from headrace.wire.framing import BufferPool, Frame

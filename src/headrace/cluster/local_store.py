@@ -63,6 +63,8 @@ class LocalStore:
     cannot be cut off, leaves the disk in an unknown state: every later commit is refused until the
     store is opened again, while reads go on.
 
+    Both files are the broker's alone: they hold passwords of mirror links and credentials of users.
+
     Thread rule: any thread may call anything. Watchers are called by the committing thread, in the
     order of the commits.
     """
@@ -245,7 +247,7 @@ class LocalStore:
             if not node.ephemeral
         )
         snapshot = encode_snapshot(self._sequence, durable)
-        self._file_system.write_atomically(self._directory / SNAPSHOT_NAME, snapshot)
+        self._file_system.write_atomically(self._directory / SNAPSHOT_NAME, snapshot, private=True)
         self._snapshot_bytes = len(snapshot)
         journal.truncate(0)
         self._journal_bytes = 0
@@ -258,11 +260,12 @@ class LocalStore:
         new = [each for each in (directory, *directory.parents) if not file_system.exists(each)]
         file_system.make_directory(directory)
         if file_system.exists(directory / SNAPSHOT_NAME):
+            file_system.open(directory / SNAPSHOT_NAME, read_only=True, private=True).close()
             snapshot = file_system.read_bytes(directory / SNAPSHOT_NAME)
             self._snapshot_bytes = len(snapshot)
             self._sequence, operations = decode_snapshot(snapshot)
             self._replay(operations)
-        journal = file_system.open(directory / JOURNAL_NAME, create=True)
+        journal = file_system.open(directory / JOURNAL_NAME, create=True, private=True)
         try:
             self._load_journal(journal)
             for each in dict.fromkeys(

@@ -15,6 +15,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -83,11 +84,14 @@ def sync_file(file: File) -> None:
 class FileSystem(Protocol):
     """Paths in, `File`s and bytes out. Methods raise `OSError` as the operating system does."""
 
-    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File: ...
+    def open(
+        self, path: Path, *, create: bool = False, read_only: bool = False, private: bool = False
+    ) -> File:
+        """Open a file. With `private` other users of the machine cannot read it from now on."""
 
     def read_bytes(self, path: Path) -> bytes: ...
 
-    def write_atomically(self, path: Path, content: bytes) -> None: ...
+    def write_atomically(self, path: Path, content: bytes, *, private: bool = False) -> None: ...
 
     def replace(self, source: Path, target: Path) -> None:
         """Rename, over `target` if it exists. Durable after `sync_directory`."""
@@ -193,6 +197,15 @@ class DiskFile:
         return f"<DiskFile {self.path}>"
 
 
+def _open(path: Path, flags: int, private: bool) -> int:
+    fd = os.open(path, flags, 0o600 if private else 0o644)
+    if private:
+        # A file of an earlier version may be open to others. Some file systems know no modes.
+        with suppress(PermissionError):
+            os.fchmod(fd, 0o600)
+    return fd
+
+
 class Disk:
     """`FileSystem` of the machine we run on.
 
@@ -204,18 +217,21 @@ class Disk:
     def __init__(self, on_sync: OnSync | None = None) -> None:
         self._on_sync = on_sync
 
-    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> DiskFile:
+    def open(
+        self, path: Path, *, create: bool = False, read_only: bool = False, private: bool = False
+    ) -> DiskFile:
         flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
         if create:
             flags |= os.O_CREAT
-        return DiskFile(os.open(path, flags, 0o644), path, self._on_sync)
+        return DiskFile(_open(path, flags, private), path, self._on_sync)
 
     def read_bytes(self, path: Path) -> bytes:
         return path.read_bytes()
 
-    def write_atomically(self, path: Path, content: bytes) -> None:
+    def write_atomically(self, path: Path, content: bytes, *, private: bool = False) -> None:
         scratch = path.with_name(path.name + ".tmp")
-        fd = os.open(scratch, os.O_CLOEXEC | os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        flags = os.O_CLOEXEC | os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        fd = _open(scratch, flags, private)
         file = DiskFile(fd, scratch, self._on_sync)
         try:
             if content:

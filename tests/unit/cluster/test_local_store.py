@@ -222,3 +222,23 @@ class TestFailingDisk:
 
         with pytest.raises(StorageError, match="/data/cluster cannot be opened"):
             LocalStore.open(disk, HERE)
+
+
+def test_other_users_of_the_machine_cannot_read_the_files(tmp_path: Path) -> None:
+    def modes() -> set[int]:
+        return {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+
+    snapshot = tmp_path / SNAPSHOT_NAME
+    store = LocalStore.open(Disk(), tmp_path)
+    number = 0
+    while not snapshot.exists():
+        store.put(f"/topics/{number}", b"x" * 500_000, None)
+        number += 1
+    assert modes() == {0o600}
+    store.close()
+    for each in tmp_path.iterdir():
+        each.chmod(0o644)  # as earlier versions wrote them
+
+    LocalStore.open(Disk(), tmp_path).close()
+
+    assert modes() == {0o600}
