@@ -136,7 +136,10 @@ def test_configurations_are_listed_set_and_reset(
     assert client.get(f"{place}/no.such.key.at.all", status=404)["error_code"] == 404
 
 
-def test_the_configurations_of_all(client: RestClient, cluster: str, name: str) -> None:
+def test_the_configurations_of_all(
+    client: RestClient, cluster: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.gateway.rest.v3.config._TOPICS_PER_REQUEST", 1)
     topics = client.get(f"{cluster}/topics/-/configs")["data"]
     assert name in {each["topic_name"] for each in topics}
     assert client.get(f"{cluster}/brokers/-/configs")["data"][0]["kind"] == "KafkaBrokerConfig"

@@ -63,10 +63,11 @@ def _walk(path: tuple[Mapping[str, Any], ...], left: list[int]) -> Iterator[Refu
             yield from _walk((*path, value), left)
         elif isinstance(value, list | tuple):
             for each in value:
-                if not isinstance(each, Mapping) or not left[0]:
+                if not isinstance(each, Mapping | bytes) or not left[0]:
                     break
                 left[0] -= 1
-                yield from _walk((*path, each), left)
+                if isinstance(each, Mapping):  # what is packed already refuses nothing
+                    yield from _walk((*path, each), left)
 
 
 def _name_of(path: tuple[Mapping[str, Any], ...]) -> str:

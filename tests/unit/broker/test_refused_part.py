@@ -32,3 +32,10 @@ def test_a_whole_response_has_no_name_and_an_unknown_code_is_a_number() -> None:
 
 def test_a_list_that_holds_no_parts_is_passed_over() -> None:
     assert refused({"ids": [1, 2], "node": {"error_code": 3}}) == ["UNKNOWN_TOPIC_OR_PARTITION"]
+
+
+def test_errors_are_found_behind_parts_that_are_packed() -> None:
+    fields = {"results": [b"packed", {"resource_name": "a", "error_code": 3}, b"packed"]}
+
+    assert [each.part for each in refused_in(fields)] == ["a"]
+    assert list(refused_in(fields, most=1)) == []

@@ -10,6 +10,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code
 from headrace.broker.handlers.consumer_group_heartbeat import by_topic
+from headrace.broker.membership.loop_turn import LoopTurn
 from headrace.groups.description import ConsumerDescription
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.topic import TopicIdPartition
@@ -26,12 +27,11 @@ _CONSUMER_MEMBER = 1
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(ConsumerGroupDescribeRequest)
     with_operations = request.include_authorized_operations
-    return {
-        "groups": [
-            await _answer(broker, call, group_id, with_operations=with_operations)
-            for group_id in request.group_ids
-        ]
-    }
+    groups, turn = [], LoopTurn()
+    for group_id in dict.fromkeys(request.group_ids):
+        groups.append(await _answer(broker, call, group_id, with_operations=with_operations))
+        await turn.pause_if_over()
+    return {"groups": groups}
 
 
 async def _answer(

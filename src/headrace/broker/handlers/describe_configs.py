@@ -6,9 +6,9 @@ values over the broker's, a subscription to clients' metrics its own over defaul
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest
 
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
@@ -20,6 +20,7 @@ from headrace.broker.config_resource import (
     find_target,
 )
 from headrace.broker.logger_config import logger_levels
+from headrace.broker.membership.loop_turn import LoopTurn
 from headrace.cluster.state import ClusterState
 from headrace.model.broker_config import BROKER_CONFIG
 from headrace.model.config import ConfigKey
@@ -28,6 +29,7 @@ from headrace.model.ids import BrokerId
 from headrace.model.topic_config import TOPIC_CONFIG
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
+from headrace.wire.message import pack_response_item
 
 API = ApiKey.DESCRIBE_CONFIGS
 
@@ -45,34 +47,62 @@ Found = tuple[str, str | None, ConfigSource]
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(DescribeConfigsRequest)
-    targets = [
-        find_target(broker, call, one.resource_type, one.resource_name, Operation.DESCRIBE_CONFIGS)
-        for one in request.resources
-    ]
+    asked, turn = [], LoopTurn()
+    for (kind, name), keys in _wanted_keys(request).items():
+        target = find_target(broker, call, kind, name, Operation.DESCRIBE_CONFIGS)
+        asked.append(_Asked(kind, name, keys, target))
+        await turn.pause_if_over()
 
-    def describe(state: ClusterState) -> list[dict[str, Any]]:
-        return [
-            _describe(broker, state, request, resource, target)
-            for resource, target in zip(request.resources, targets, strict=True)
-        ]
+    def describe(state: ClusterState) -> list[bytes | dict[str, Any]]:
+        return [_pack(call, _describe(broker, state, request, each)) for each in asked]
 
     return {"results": await broker.controller.read(describe)}
 
 
+class _Asked(NamedTuple):
+    """A resource of a request; without keys all are wanted."""
+
+    kind: int
+    name: str
+    keys: frozenset[str]
+    target: ConfigTarget | ConfigRefusal
+
+
+def _wanted_keys(request: DescribeConfigsRequest) -> dict[tuple[int, str], frozenset[str]]:
+    """Return the keys that are wanted of each resource.
+
+    A resource that stands twice is answered once: the answer is a thousand times as long.
+    """
+    wanted: dict[tuple[int, str], set[str]] = {}
+    for each in request.resources:
+        keys = set(each.configuration_keys or ())
+        known = wanted.setdefault((each.resource_type, each.resource_name), keys)
+        if not keys:
+            known.clear()
+        elif known:
+            known |= keys
+    return {resource: frozenset(keys) for resource, keys in wanted.items()}
+
+
+def _pack(call: Call, result: dict[str, Any]) -> bytes | dict[str, Any]:
+    """Return a resource as bytes, which are a small part of what its mappings are in memory; in the
+    thread that reads, because the keys of thousands of topics would hold the event loop up. Errors
+    stay mappings: metrics and the log of refusals look for them."""
+    if "error_code" in result:
+        return result
+    return pack_response_item(API, call.version, "results", result)
+
+
 def _describe(
-    broker: Broker,
-    state: ClusterState,
-    request: DescribeConfigsRequest,
-    resource: DescribeConfigsResource,
-    target: ConfigTarget | ConfigRefusal,
+    broker: Broker, state: ClusterState, request: DescribeConfigsRequest, asked: _Asked
 ) -> dict[str, Any]:
-    named = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+    named = {"resource_type": asked.kind, "resource_name": asked.name}
+    target, wanted = asked.target, asked.keys
     if isinstance(target, ConfigTarget):
         if target.kind is ConfigResourceType.BROKER_LOGGER:
-            return named | {"configs": _loggers(resource)}
+            return named | {"configs": _loggers(wanted)}
         found = _find(broker, state, target)
         if found is not None:
-            wanted = set(resource.configuration_keys or ())
             return named | {
                 "configs": [
                     _answer(key, values, request)
@@ -128,8 +158,7 @@ def _find_resource(
     return found
 
 
-def _loggers(resource: DescribeConfigsResource) -> list[dict[str, Any]]:
-    wanted = set(resource.configuration_keys or ())
+def _loggers(wanted: frozenset[str]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,

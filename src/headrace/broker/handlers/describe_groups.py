@@ -11,6 +11,7 @@ from headrace.broker.auth.resource import UNKNOWN_OPERATIONS, Operation, Resourc
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code
+from headrace.broker.membership.loop_turn import LoopTurn
 from headrace.groups.classic.state import ClassicState
 from headrace.groups.description import ClassicDescription
 from headrace.groups.error import Refusal
@@ -25,17 +26,15 @@ _FIRST_NOT_FOUND = 6
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(DescribeGroupsRequest)
     with_operations = request.include_authorized_operations
-    return {
-        "groups": [
-            await _answer(broker, call, group_id)
-            | {
-                "authorized_operations": _operations(broker, call, group_id)
-                if with_operations
-                else UNKNOWN_OPERATIONS
-            }
-            for group_id in request.groups
-        ]
-    }
+    groups, turn = [], LoopTurn()
+    for group_id in dict.fromkeys(request.groups):
+        operations = UNKNOWN_OPERATIONS
+        if with_operations:
+            operations = _operations(broker, call, group_id)
+        answer = await _answer(broker, call, group_id)
+        groups.append(answer | {"authorized_operations": operations})
+        await turn.pause_if_over()
+    return {"groups": groups}
 
 
 def _operations(broker: Broker, call: Call, group_id: str) -> int:

@@ -11,25 +11,27 @@ from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.membership.loop_turn import LoopTurn
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.DESCRIBE_PRODUCERS
 
 
-def handle(broker: Broker, call: Call) -> dict[str, Any]:
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(DescribeProducersRequest)
-    return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [
-                    _describe(broker, call, topic.name, index) for index in topic.partition_indexes
-                ],
-            }
-            for topic in request.topics
-        ]
-    }
+    # What stands twice is answered once: a partition may have very many producers.
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    topics, turn = [], LoopTurn()
+    for name, indexes in wanted.items():
+        partitions = []
+        for index in indexes:
+            partitions.append(_describe(broker, call, name, index))
+            await turn.pause_if_over()
+        topics.append({"name": name, "partitions": partitions})
+    return {"topics": topics}
 
 
 def _describe(broker: Broker, call: Call, topic: str, index: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
     return {
         "transaction_states": [
             _describe(broker, call, transactional_id)
-            for transactional_id in request.transactional_ids
+            for transactional_id in dict.fromkeys(request.transactional_ids)
         ]
     }
 

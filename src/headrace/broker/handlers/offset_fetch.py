@@ -5,12 +5,13 @@ id. Version 1 has no field for an error of the whole group, so each partition ca
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code
+from headrace.broker.membership.loop_turn import LoopTurn
 from headrace.groups.error import Refusal
 from headrace.groups.offset.message import FetchedOffset
 from headrace.groups.registry import GroupRegistry
@@ -23,17 +24,31 @@ API = ApiKey.OFFSET_FETCH
 _FIRST_MANY_GROUPS = 8
 _FIRST_TOPIC_ID = 10
 
+Answered: TypeAlias = tuple[str, str | None, int]
+"""A group, topic and partition that a response has already; without a topic all of the group's.
+
+What stands twice in a request is answered once: all offsets of a group, or the text that was
+committed with one, are a thousand times as long as the question."""
+
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     require_stable: bool = getattr(call.body, "require_stable", False)
     if call.version < _FIRST_MANY_GROUPS:
-        return await _answer(broker, call, call.body, require_stable)
-    return {
-        "groups": [await _answer(broker, call, group, require_stable) for group in call.body.groups]
-    }
+        return await _answer(broker, call, call.body, require_stable, set())
+    groups, answered, turn = [], set[Answered](), LoopTurn()
+    for group in call.body.groups:
+        if group.topics is None:
+            if (group.group_id, None, -1) in answered:
+                continue
+            answered.add((group.group_id, None, -1))
+        groups.append(await _answer(broker, call, group, require_stable, answered))
+        await turn.pause_if_over()
+    return {"groups": groups}
 
 
-async def _answer(broker: Broker, call: Call, asked: Any, require_stable: bool) -> dict[str, Any]:
+async def _answer(
+    broker: Broker, call: Call, asked: Any, require_stable: bool, answered: set[Answered]
+) -> dict[str, Any]:
     by_id = call.version >= _FIRST_TOPIC_ID
     head = {"group_id": asked.group_id} if call.version >= _FIRST_MANY_GROUPS else {}
     if broker.guard.denies_group(call, Operation.DESCRIBE, asked.group_id):
@@ -61,7 +76,12 @@ async def _answer(broker: Broker, call: Call, asked: Any, require_stable: bool) 
             if not broker.guard.denies_topic(call, Operation.DESCRIBE, where.topic)
         }
         return {**head, "topics": _all_topics(broker, visible, by_id)}
-    return {**head, "topics": [_topic(broker, call, topic, offsets) for topic in asked.topics]}
+    return {
+        **head,
+        "topics": [
+            _topic(broker, call, asked.group_id, topic, offsets, answered) for topic in asked.topics
+        ],
+    }
 
 
 def _name(broker: Broker, topic: Any) -> str | None:
@@ -81,19 +101,24 @@ def _partitions(broker: Broker, topics: Iterable[Any]) -> Iterable[TopicPartitio
 
 
 def _topic(
-    broker: Broker, call: Call, asked: Any, offsets: Mapping[TopicPartition, FetchedOffset]
+    broker: Broker,
+    call: Call,
+    group_id: str,
+    asked: Any,
+    offsets: Mapping[TopicPartition, FetchedOffset],
+    answered: set[Answered],
 ) -> dict[str, Any]:
     name = _name(broker, asked)
     if name is None:
         return _refused([asked], ErrorCode.unknown_topic_id)[0]
     if broker.guard.denies_topic(call, Operation.DESCRIBE, name):
         return _refused([asked], ErrorCode.topic_authorization_failed)[0]
-    return _named(asked) | {
-        "partitions": [
-            _partition(index, offsets[TopicPartition(name, index)])
-            for index in asked.partition_indexes
-        ]
-    }
+    partitions = []
+    for index in asked.partition_indexes:
+        if (group_id, name, index) not in answered:
+            answered.add((group_id, name, index))
+            partitions.append(_partition(index, offsets[TopicPartition(name, index)]))
+    return _named(asked) | {"partitions": partitions}
 
 
 def _all_topics(

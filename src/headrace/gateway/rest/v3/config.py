@@ -22,6 +22,7 @@ from headrace.model.config_code import ConfigOperation, ConfigResourceType, Conf
 from headrace.wire.api import ApiKey
 
 _ALL_BROKERS: Final = ""
+_TOPICS_PER_REQUEST: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,9 @@ def list_all_topic_configs(call: Call) -> Answer:
         for name, each in sorted(topics.items())
         if each.error is None and call.can_describe(name)
     ]
-    found = _describe(call, owners) if owners else {}
+    found: dict[str, list[Any]] = {}
+    for first in range(0, len(owners), _TOPICS_PER_REQUEST):
+        found |= _describe(call, owners[first : first + _TOPICS_PER_REQUEST])
     data = [_config(call, owner, each) for owner in owners for each in found.get(owner.name, ())]
     return Answer(collection(call, "KafkaTopicConfigList", ("topics", "-", "configs"), data))
 
