@@ -1,8 +1,10 @@
 """The API of the console, against a real broker."""
 
 import json
+import socket
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 from confluent_kafka import Producer
@@ -345,6 +347,14 @@ def test_the_page_may_load_only_our_own_files(client: ConsoleClient) -> None:
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert b"<script>" not in answer.body
+
+
+def test_silent_connections_keep_no_user_out(client: ConsoleClient, console: ConsoleServer) -> None:
+    with ExitStack() as silent:
+        for _ in range(300):
+            silent.enter_context(socket.create_connection(("127.0.0.1", console.port)))
+
+        assert client.get("health").status == 200
 
 
 def test_a_read_only_console_changes_nothing(start_console: StartConsole, topic: str) -> None:

@@ -6,13 +6,13 @@ from typing import Final
 import uvicorn
 
 from headrace.console.app import console_app
+from headrace.console.connection import MOST_CONNECTIONS, ConsoleConnection
 from headrace.console.console_state import ConsoleState
 from headrace.console.settings import ConsoleSettings
 from headrace.gateway.http.web_server import WebServer, server_config
 
 _STOP_SECONDS: Final = 3
 _IDLE_SECONDS: Final = 5
-_MOST_CONNECTIONS: Final = 256
 
 
 class ConsoleServer(WebServer):
@@ -34,9 +34,9 @@ class ConsoleServer(WebServer):
         self._server = uvicorn.Server(
             server_config(
                 console_app(self.state),
-                http="h11",
+                http=ConsoleConnection,
                 timeout_keep_alive=_IDLE_SECONDS,
-                limit_concurrency=_MOST_CONNECTIONS,
+                limit_concurrency=MOST_CONNECTIONS + 1,
                 timeout_graceful_shutdown=_STOP_SECONDS,
             )
         )

@@ -5,12 +5,13 @@
 2. The user comes from the session cookie; without a users file every request is `ANONYMOUS`.
 3. A request that changes something must come from the console's own page: it carries a header that
    no other page can send, and is not cross-site. The cookie is also SameSite=Strict.
-4. Bodies are bounded.
+4. Bodies are bounded, and come within `BODY_SECONDS`: one that never ends holds a connection.
 
 Every response carries headers that restrict the page to the console's own files: no inline script,
 no other host, no frame around it.
 """
 
+import asyncio
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
@@ -24,6 +25,7 @@ from headrace.console.access.user import ANONYMOUS, User
 from headrace.telemetry.browser_guard import is_loopback_name
 
 MOST_BODY_BYTES: Final = 8 * 1024 * 1024
+BODY_SECONDS: Final = 60.0
 OUR_HEADER: Final = "x-headrace-console"
 _OPEN_PATHS: Final = ("/api/session", "/api/health")
 _SAFE_METHODS: Final = ("GET", "HEAD")
@@ -109,12 +111,20 @@ def _from_our_page(headers: Headers) -> bool:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Bound a body whose Content-Length is missing or too small: its route is left with a 413."""
+    """Bound a body whose Content-Length is missing or too small: its route is left with a 413. A
+    body that does not come in time leaves it with a 408."""
     received = 0
+    ends: float | None = asyncio.get_running_loop().time() + BODY_SECONDS
 
     async def bounded() -> Message:
-        nonlocal received
-        message = await receive()
+        nonlocal received, ends
+        try:
+            async with asyncio.timeout_at(ends):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, "the request's body did not come in time") from None
+        if not message.get("more_body"):
+            ends = None  # what comes next is the client's leaving
         if message["type"] == "http.request":
             received += len(message.get("body", b""))
             if received > MOST_BODY_BYTES:

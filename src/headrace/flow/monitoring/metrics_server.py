@@ -54,7 +54,7 @@ class MetricsServer:
         class Handler(_MetricsHandler):
             metrics = owner
 
-        self._http = HttpServer(host, port, Handler, name="flow-metrics")
+        self._http = HttpServer(host, port, Handler, name="flow-metrics", max_connections=16)
         self._http.start()
 
     @property

@@ -14,6 +14,7 @@ from headrace.telemetry.http_server import HttpHandler, HttpServer
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Monotonic numbers get Prometheus's suffix; all other numbers are gauges.
 _COUNTED = ("Count", "Fail")
+_MAX_CONNECTIONS = 16
 
 
 def metrics(assembly: Assembly) -> dict[str, dict[str, str]]:
@@ -81,7 +82,9 @@ class Monitor:
         class Handler(_MonitorHandler):
             source = staticmethod(assembly)
 
-        self._server = HttpServer(address.host, address.port, Handler, name="monitor")
+        self._server = HttpServer(
+            address.host, address.port, Handler, name="monitor", max_connections=_MAX_CONNECTIONS
+        )
 
     @property
     def port(self) -> int:
