@@ -7,9 +7,10 @@ import structlog
 from headrace.log.partition.log_flusher import LogFlusher
 from headrace.log.partition.log_reader import LogReader
 from headrace.log.partition.log_state import LogState
-from headrace.log.partition.retention import deletable_segments
+from headrace.log.partition.retention import DeletableSegments, deletable_segments
 from headrace.log.partition.segment_roller import SegmentRoller
 from headrace.log.segment.segment import Segment
+from headrace.log.segment.segment_list import floor
 from headrace.model.error import InvalidArgument, OffsetOutOfRange
 from headrace.model.offset import LogStartOffset
 
@@ -18,6 +19,9 @@ _log = structlog.get_logger(__name__)
 
 class LogTrimmer:
     """Moves the log start and drops or replaces segments: DeleteRecords, retention, compaction.
+
+    Invariant: the log start never passes the high watermark, and no segment goes that reaches past
+    the log start.
 
     Crash: a new log start is durable before the segments below it go.
 
@@ -63,10 +67,12 @@ class LogTrimmer:
         if log.recovery_point < offset or any(owed <= offset for owed in log.owed_snapshots):
             # What producers did below is known from the log alone until it is in a snapshot.
             self._flusher.flush()
-        if offset <= log.log_start:
-            return
         with log.storage.io(f"move the start of {log.partition}"):
             with log.lock:
+                # It may have been lowered since the caller looked.
+                offset = min(offset, log.high_watermark)
+                if offset <= log.log_start:
+                    return
                 before, log.log_start = log.log_start, offset
                 log.producers.advance(offset)
             try:
@@ -90,22 +96,17 @@ class LogTrimmer:
         log = self._log
         with log.structure_lock, log.storage.io(f"apply retention to {log.partition}"):
             log.check_open()
-            deletable = self._reader.retrying(
-                lambda: deletable_segments(
-                    log.segments.all,
-                    log.config,
-                    log_start=log.log_start,
-                    high_watermark=log.high_watermark,
-                    now_ms=log.storage.clock.wall_ms(),
-                )
-            )
+            segments = log.segments.all
+            deletable = self._reader.retrying(lambda: self._deletable(segments))
             count = deletable.count
+            if count == len(segments):
+                deletable, count = self._close_active()
             if not count:
                 return 0
-            if count == len(log.segments.all):
-                self._roller.roll()
-            start = max(log.segments.all[count].base_offset, log.log_start)
-            self._raise_log_start(start)
+            self._raise_log_start(log.segments.all[count].base_offset)
+            count = min(count, floor(log.segments.all, log.log_start))
+            if not count:
+                return 0
             log.segments.drop_first(count, log.config.file_delete_delay_ms)
             log.segments.sync_names()
             _log.info(
@@ -113,9 +114,42 @@ class LogTrimmer:
                 partition=str(log.partition),
                 count=count,
                 reason=deletable.reason,
-                log_start=start,
+                log_start=log.log_start,
             )
             return count
+
+    def _deletable(self, segments: Sequence[Segment]) -> DeletableSegments:
+        log = self._log
+        return deletable_segments(
+            segments,
+            log.config,
+            log_start=log.log_start,
+            high_watermark=log.high_watermark,
+            now_ms=log.storage.clock.wall_ms(),
+        )
+
+    def _close_active(self) -> tuple[DeletableSegments, int]:
+        """Decide again while nothing can be appended, and close the active segment if it may still
+        go; return the decision, and how many segments go.
+
+        Appends go on while retention decides: a record that came meanwhile is in the segment that
+        was active. What was not closed when it was judged is therefore judged here once more.
+
+        The disk works before the lock is taken. If appends have rolled since, so that closing the
+        active segment would wait for it again, that segment stays until the next time.
+        """
+        log = self._log
+        self._flusher.sync()
+        with log.lock:
+            segments = log.segments.all
+            deletable = self._deletable(segments)
+            count = deletable.count
+            if count == len(segments):
+                if self._roller.must_wait:
+                    count -= 1
+                else:
+                    self._roller.roll()
+            return deletable, count
 
     def replace_segments(
         self, old: Sequence[Segment], new: Sequence[Segment], truncations: int | None = None

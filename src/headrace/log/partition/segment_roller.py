@@ -42,7 +42,7 @@ class SegmentRoller:
         it can without waiting for the disk, or must."""
         log, config = self._log, self._log.config
         closing = log.tip.segment
-        if not self._must_wait() or config.segment_bytes < _LEAST_DEFERRED_BYTES:
+        if not self.must_wait or config.segment_bytes < _LEAST_DEFERRED_BYTES:
             return True
         most_bytes = min(2 * config.segment_bytes, _INT_MAX)
         if (
@@ -58,7 +58,9 @@ class SegmentRoller:
             log.on_roll(log.partition)
         return False
 
-    def _must_wait(self) -> bool:
+    @property
+    def must_wait(self) -> bool:
+        """Whether the disk has to work before a segment can be started."""
         segments = self._log.segments
         if segments.active.owes_cut:
             return True
