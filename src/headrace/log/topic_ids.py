@@ -29,6 +29,8 @@ class TopicIds:
         self._ids: dict[TopicPartition, TopicId | None] = {}
         # Those that a full disk did not take.
         self._owed: dict[TopicPartition, TopicId] = {}
+        # One writes at a time: two that replace the same file would take it from each other.
+        self._writing = Lock()
 
     def of(self, partition: TopicPartition) -> TopicId | None:
         """Return the id of the topic a log belongs to, None when none was written."""
@@ -52,7 +54,7 @@ class TopicIds:
         """Write down, durably, of which topic a log is that was written without. It is known from
         now on, even if the disk is full: then it is owed."""
         self._ids[partition] = self._owed[partition] = topic_id
-        with self._storage.io(f"write the topic id of {partition}"):
+        with self._writing, self._storage.io(f"write the topic id of {partition}"):
             PartitionMetadataFile(topic_id=topic_id).write(
                 self._storage.filesystem, self._path / str(partition)
             )

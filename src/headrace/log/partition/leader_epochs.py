@@ -70,7 +70,8 @@ class LeaderEpochs:
     its recovery point finds the later ones in the batches it scans, and saves two fsyncs in the
     first append of every partition.
 
-    Threads: one assigns and truncates; any may read. Readers see the old tuple or the new one.
+    Threads: one assigns and truncates; any may read. Readers see the old tuple or the new one. Any
+    may flush: one writes the file at a time, and what it writes is never older than what is there.
     """
 
     __slots__ = (
@@ -79,6 +80,7 @@ class LeaderEpochs:
         "_lock",
         "_unwritten",
         "_write_through",
+        "_writing",
         "known_epoch",
         "path",
     )
@@ -92,6 +94,8 @@ class LeaderEpochs:
         self._unwritten = False
         self._filesystem = filesystem
         self._lock = Lock()
+        # Held while the file is replaced; `_lock` may be acquired inside, never the other way.
+        self._writing = Lock()
         self._entries: tuple[EpochStart, ...] | None = () if new else None
         self.known_epoch: LeaderEpoch = NO_LEADER_EPOCH
 
@@ -177,30 +181,36 @@ class LeaderEpochs:
 
     def copy_to(self, filesystem: FileSystem, path: Path) -> None:
         """Write all entries into another file, durably, as of now."""
-        write_checkpoint(filesystem, path, _lines(self.entries))
+        with self._writing:
+            write_checkpoint(filesystem, path, _lines(self.entries))
 
     def move(self, filesystem: FileSystem, path: Path) -> None:
         """Go on at `path`, because the log has moved; its owner made sure of a copy there."""
-        self._filesystem, self.path = filesystem, path
+        with self._writing:
+            self._filesystem, self.path = filesystem, path
 
     def _replace(self, entries: tuple[EpochStart, ...]) -> None:
         """Replace the entries, on disk first: a crash never undoes what readers act on."""
         if self._write_through:
-            self._write(entries)
+            with self._writing:
+                self._write(entries)
+                self._entries = entries
         else:
-            self._unwritten = True
-        self._entries = entries
+            self._entries = entries
+            self._unwritten = True  # last: a flush that saw it earlier would write the old ones
         self.known_epoch = entries[-1].epoch if entries else NO_LEADER_EPOCH
 
     def flush(self) -> None:
-        """Make the entries durable that are not yet. Any thread may call it."""
-        if self._unwritten:
-            self._unwritten = False
-            try:
-                self._write(self.entries)
-            except OSError:
-                self._unwritten = True
-                raise
+        """Make the entries durable that are not yet, or that another thread writes at this moment.
+        Any thread may call it."""
+        with self._writing:
+            if self._unwritten:
+                self._unwritten = False
+                try:
+                    self._write(self.entries)
+                except OSError:
+                    self._unwritten = True
+                    raise
 
     def _write(self, entries: tuple[EpochStart, ...]) -> None:
         write_checkpoint(self._filesystem, self.path, _lines(entries))
