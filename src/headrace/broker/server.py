@@ -59,6 +59,7 @@ from headrace.broker.operation.broker_readings import (
     storage_readings,
 )
 from headrace.broker.operation.compaction_worker import CompactionLimits, CompactionWorker
+from headrace.broker.operation.directory_round import in_each
 from headrace.broker.operation.loop_watch import LoopWatch
 from headrace.broker.operation.maintenance import Chore, Maintenance
 from headrace.broker.operation.metrics_page import MetricsPage
@@ -361,24 +362,23 @@ class Server:
 
     def _keep_retention(self) -> None:
         expiration_ms = self._settings["producer.id.expiration.ms"]
-        for directory in self._storage.online:
-            directory.maintain(producer_expiration_ms=expiration_ms)
+        in_each(
+            self._storage.online,
+            lambda directory: directory.maintain(producer_expiration_ms=expiration_ms),
+        )
 
     def _retry_logs(self) -> None:
         self._storage.open_again()
         self.broker.loop.call_soon_threadsafe(self.broker.applier.topics.retry)
 
     def _sync_due(self) -> None:
-        for directory in self._storage.online:
-            directory.sync_due()
+        in_each(self._storage.online, LogDirectory.sync_due)
 
     def _save_high_watermarks(self) -> None:
-        for directory in self._storage.online:
-            directory.save_high_watermarks()
+        in_each(self._storage.online, LogDirectory.save_high_watermarks)
 
     def _checkpoint(self) -> None:
-        for directory in self._storage.online:
-            directory.checkpoint()
+        in_each(self._storage.online, LogDirectory.checkpoint)
 
     async def _start_admin(self, undo: AsyncExitStack) -> None:
         broker = self.broker
