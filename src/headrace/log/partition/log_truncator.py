@@ -5,6 +5,8 @@ import structlog
 from headrace.log.partition.log_state import LogState, Tip
 from headrace.log.producer.producer_replay import replay_producers, restore_unreplicated
 from headrace.log.producer.producer_state import ProducerState
+from headrace.log.segment.batch_scan import walk_heads
+from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_list import floor
 from headrace.model.error import InvalidArgument
 
@@ -30,7 +32,10 @@ class LogTruncator:
         """Drop the batches that reach to `offset` or further; False when there are none.
 
         With batches [0..9][10..19] truncating to 15 leaves [0..9] and a log end of 10: a batch goes
-        whole. Durable on return, so that what is appended next cannot mix with what was there.
+        whole. So does truncating [0..9][50..59] to 30: a log ends where its last batch does, for a
+        start after a crash finds no other end. A follower asks its leader for what lies between
+        once more, and there is none. Durable on return, so that what is appended next cannot mix
+        with what was there.
         """
         if offset < 0:
             raise InvalidArgument(f"a log cannot be truncated to offset {offset}")
@@ -44,10 +49,9 @@ class LogTruncator:
                 self._restart_at(offset, offset)
                 return True
             kept = floor(segments.all, offset)
-            first_dropped = segments.all[kept].find(offset)
-            end = offset if first_dropped is None else min(offset, first_dropped.base_offset)
+            end = _end_below(segments.all[kept], offset)
             if end < log.log_start:
-                # The batch spans the log start, and nothing else is left.
+                # A batch or a gap spans the log start, and nothing else is left.
                 self._restart_at(offset, offset)
                 return True
             self._announce(end)
@@ -167,3 +171,15 @@ class LogTruncator:
         replay_producers(producers, log.segments.all, start, end)
         producers.advance(log.high_watermark)
         log.producers.adopt(producers)
+
+
+def _end_below(segment: Segment, offset: int) -> int:
+    """Return where the batches of a segment end that do not reach to `offset`."""
+    dropped = segment.find(offset)
+    position = segment.size_bytes if dropped is None else dropped.position
+    end = segment.base_offset
+    if position:
+        start = segment.offset_index.lookup(offset - 1).position
+        for head in walk_heads(segment.file(), start, position):
+            end = head.next_offset
+    return end

@@ -102,10 +102,8 @@ def test_a_bound_past_the_end_is_the_end(log: PartitionLog) -> None:
 
 
 def test_behind_the_last_batch_there_may_be_offsets_without_records(log: PartitionLog) -> None:
-    for base_offset in (5, 9):
-        log.append_as_follower(sample_batch(b"a", base_offset=base_offset, leader_epoch=0))
-    log.truncate_to(7)
-    assert log.log_end_offset == 7
+    log.append_as_follower(sample_batch(b"a", base_offset=5, leader_epoch=0))
+    log._state.tip = log._state.tip._replace(end_offset=7)
 
     assert log.read(6, 1000, max_offset=7) == LogSlice(None, 0, 0, Offset(6), Offset(7))
 

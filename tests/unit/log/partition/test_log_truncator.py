@@ -175,7 +175,7 @@ def test_the_last_segment_ends_where_the_log_does(log: PartitionLog) -> None:
 
     log.truncate_to(7)
 
-    assert log.segments[-1].end_offset == log.log_end_offset == 7
+    assert log.segments[-1].end_offset == log.log_end_offset == 6
 
 
 def test_an_emptied_log_does_not_come_back(
