@@ -23,7 +23,8 @@ from pathlib import Path
 import structlog
 
 from bench.row import Row, alternate, median, spread
-from headrace.log.log_directory import CLEAN_SHUTDOWN_NAME, LogDirectory
+from headrace.log.clean_mark import CLEAN_SHUTDOWN_NAME
+from headrace.log.log_directory import LogDirectory
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig

@@ -11,12 +11,14 @@ from threading import Lock
 import structlog
 
 from headrace.log.background_flush import BackgroundFlush
+from headrace.log.clean_mark import CleanMark
 from headrace.log.departed_logs import FUTURE_SUFFIX, DepartedLogs, partition_of
 from headrace.log.directory_lock import DirectoryLock
 from headrace.log.directory_offsets import DirectoryOffsets
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk, FileSystem
 from headrace.log.index.index_cache import IndexCache
+from headrace.log.log_configs import LogConfigs
 from headrace.log.meta_properties import MetaProperties
 from headrace.log.parallel import for_each
 from headrace.log.partition.loader import RecoveryReport, load_log, new_log
@@ -32,9 +34,6 @@ from headrace.model.ids import TopicId, TopicPartition, topic_name_problem
 from headrace.model.topic_config import LogConfig
 
 _log = structlog.get_logger(__name__)
-
-CLEAN_SHUTDOWN_NAME = ".kafka_cleanshutdown"
-_CLEAN_SHUTDOWN = b'{"version":0,"brokerEpoch":-1}'
 
 
 class LogDirectory:
@@ -76,7 +75,7 @@ class LogDirectory:
             filesystem, clock, files=files, indexes=indexes, save_offsets=self._save_offsets
         )
         self._directory_lock = lock
-        self._configs = configs
+        self.configs = LogConfigs(configs)
         self._lock = Lock()
         self._saving = Lock()
         self._loading: dict[TopicPartition, Lock] = {}
@@ -87,7 +86,7 @@ class LogDirectory:
         self.departed = DepartedLogs(self._storage, path)
         self._offsets = DirectoryOffsets(filesystem, path)
         self.left_futures: list[str] = []
-        self._clean = False
+        self._mark = CleanMark(filesystem, path)
         self._threads = recovery_threads or cpu_count() or 1
         self._background = BackgroundFlush() if background else None
 
@@ -149,19 +148,12 @@ class LogDirectory:
             self._known.update(partition for partition in found if partition is not None)
             self.left_futures = [name for name in names if name.endswith(FUTURE_SUFFIX)]
             self._offsets.read(self._known)
-            marker = self.path / CLEAN_SHUTDOWN_NAME
-            self._clean = filesystem.exists(marker)
-            if self._clean:
-                filesystem.remove(marker)
+            clean = self._mark.take(self._known)
             filesystem.sync_directory(self.path)
-        if self._known and not self._clean:
+        if self._known and not clean:
             self._recover_all()
-        _log.info(
-            "log_directory_opened",
-            path=str(self.path),
-            partitions=len(self._known),
-            clean=self._clean,
-        )
+        count = len(self._known)
+        _log.info("log_directory_opened", path=str(self.path), partitions=count, clean=clean)
 
     def _recover_all(self) -> None:
         for_each(self._recover, sorted(self._known), self._threads, "log-recovery")
@@ -239,19 +231,21 @@ class LogDirectory:
             self.get(partition)
 
     def _load(self, partition: TopicPartition) -> PartitionLog:
+        changes = self.configs.changes
         log, recovered = load_log(
             self._storage,
             partition,
             self.path / str(partition),
-            self._configs(partition.topic),
+            self.configs.of_topic(partition.topic),
             log_start=self._offsets.log_starts.get(partition),
             recovery_point=self._offsets.recovery_points.get(partition),
             high_watermark=self._offsets.high_watermarks.get(partition),
-            clean=self._clean,
+            clean=self._mark.speaks_for(partition),
             on_roll=self.flush_later,
         )
-        with self._lock:
+        with self.configs.joining(log, changes), self._lock:
             self._logs[partition] = log
+            self._mark.trust(partition)
             self._loading.pop(partition, None)
             if any((recovered.scanned_bytes, recovered.cut_bytes, recovered.rebuilt_indexes)):
                 self.recovered[partition] = recovered
@@ -281,12 +275,12 @@ class LogDirectory:
         partitions = [TopicPartition(topic, number) for number in numbers]
         with self._lock:
             missing = [each for each in partitions if each not in self._known]
-        config = self._configs(topic)
+        changes, config = self.configs.changes, self.configs.of_topic(topic)
         for partition in missing:
             if partition.partition < 0:
                 raise InvalidArgument(f"{partition} cannot be: partitions count from 0")
             log = self._make(partition, topic_id, config)
-            with self._lock:
+            with self.configs.joining(log, changes), self._lock:
                 self._known.add(partition)
                 self._topic_ids.note(partition, topic_id)
                 if log is not None:
@@ -345,9 +339,11 @@ class LogDirectory:
         try:
             with self._storage.io(f"rename {len(leaving)} logs"):
                 for partition, log in leaving:
-                    config = self._configs(partition.topic) if log is None else log.config
+                    of_topic = self.configs.of_topic
+                    config = of_topic(partition.topic) if log is None else log.config
                     self.departed.rename(partition, None if keep else config.file_delete_delay_ms)
                     del staying[partition]
+                    self._mark.trust(partition)
                     self._topic_ids.forget(partition)
                 if leaving:
                     self._storage.filesystem.sync_directory(self.path)
@@ -355,7 +351,7 @@ class LogDirectory:
             if self._storage.failure is None:
                 with self._lock:
                     self._known.update(staying)
-                    self._clean = self._clean and not staying  # those were not closed
+                    self._mark.doubt(staying)  # those were not closed
                 with suppress(DiskFull), self._storage.io(f"forget {len(leaving)} logs"):
                     self._save_offsets()
 
@@ -374,7 +370,7 @@ class LogDirectory:
 
     def adopt(self, log: PartitionLog, topic_id: TopicId | None) -> None:
         """Serve a log that goes on in this directory."""
-        with self._lock:
+        with self.configs.joining(log, -1), self._lock:
             self._known.add(log.partition)
             self._logs[log.partition] = log
             self._topic_ids.note(log.partition, topic_id)
@@ -387,7 +383,10 @@ class LogDirectory:
             log = self._logs.pop(partition)
             self._known.discard(partition)
             self._topic_ids.forget(partition)
+            self._mark.doubt((partition,))
         self.departed.leave(partition, log.config.file_delete_delay_ms)
+        with self._lock:
+            self._mark.trust(partition)
         with suppress(DiskFull), self._storage.io(f"forget {partition}"):
             self._save_offsets()
 
@@ -403,11 +402,9 @@ class LogDirectory:
 
     def configure(self, *topics: str) -> None:
         """Give the open logs of topics, or all logs, their configuration, which has changed."""
-        with self._lock:
-            logs = [item for item in self._logs.items() if not topics or item[0].topic in topics]
-        configs = {topic: self._configs(topic) for topic in {key.topic for key, _ in logs}}
-        for key, log in logs:
-            log.config = configs[key.topic]
+        self.configs.give(
+            lambda: [log for log in self.open_logs() if not topics or log.partition.topic in topics]
+        )
 
     # -- upkeep --------------------------------------------------------------------------------
 
@@ -461,7 +458,8 @@ class LogDirectory:
         """Sync the logs whose flush.ms or flush.messages is due; return how many there were."""
         due = [log for log in self.open_logs() if log.sync_due()]
         for log in due:
-            log.sync()
+            with suppress(LogClosed):  # deleted meanwhile
+                log.sync()
         return len(due)
 
     def open_logs(self) -> list[PartitionLog]:
@@ -481,8 +479,7 @@ class LogDirectory:
                 for_each(PartitionLog.close, self.open_logs(), 8, "log-close")
                 self.checkpoint()
                 with self._storage.io(f"close {self.path}"):
-                    marker = self.path / CLEAN_SHUTDOWN_NAME
-                    self._storage.filesystem.write_atomically(marker, _CLEAN_SHUTDOWN)
+                    self._mark.write()
         except DiskFull as error:
             # Without the mark the next start looks at what was not flushed, as after a crash.
             _log.warning("log_directory_not_clean", path=str(self.path), reason=str(error))

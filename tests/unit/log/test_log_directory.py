@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from headrace.log.log_directory import CLEAN_SHUTDOWN_NAME, LogDirectory
+from headrace.log.clean_mark import CLEAN_SHUTDOWN_NAME
+from headrace.log.log_directory import LogDirectory
 from headrace.log.offset_checkpoint import RECOVERY_POINT_NAME
 from headrace.model.clock import ManualClock
 from headrace.model.error import (

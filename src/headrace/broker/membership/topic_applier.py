@@ -219,7 +219,12 @@ class TopicApplier:
             del self._pending[made.name]  # after it: those who wait want all partitions
 
     async def _serve(self, record: TopicRecord, configured: Mapping[str, str] | None) -> None:
-        """Serve a topic whose logs have the configuration `configured`; None if they are new."""
+        """Serve a topic whose logs have the configuration `configured`; None if they are new.
+
+        A large topic gives way to others, and is found by none of them before its last partition is
+        opened: not by a change of the broker's settings either, which its first ones then lack.
+        """
+        changes = self._config_changes()
         try:
             unused = await self._target.roles.apply(record)
         except StorageError as error:
@@ -228,7 +233,11 @@ class TopicApplier:
         except Exception as error:
             log.error("topic_not_served", topic=record.name, exc_info=error)
             return
-        if configured is not None and configured != record.configs:
+        changed = configured is not None and configured != record.configs
+        if changed or changes != self._config_changes():
             self._reconfigure(record.name)
         self._target.storage.doom((name, record.topic_id) for name in unused)
         self._start()
+
+    def _config_changes(self) -> int:
+        return sum(each.configs.changes for each in self._target.storage.directories)

@@ -316,3 +316,33 @@ def test_no_turn_of_the_loop_leaves_more_partitions_of_deleted_topics_than_a_sli
             assert not broker.storage.holds(TopicPartition("clicks", 0), topic_id)
 
     asyncio.run(run())
+
+
+def test_a_setting_of_the_broker_that_changes_meanwhile_reaches_every_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adopted: dict[int, int] = {}
+    apply_config = Partition.apply_config
+
+    def adopt(partition: Partition) -> None:
+        apply_config(partition)
+        adopted[partition.name.partition] = partition.log.config.min_insync_replicas
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker = server.broker
+            real = ReplicaRoles._open_new
+
+            async def open_new(roles: ReplicaRoles, *values: Any) -> None:
+                await real(roles, *values)
+                broker.settings.set_dynamic({"min.insync.replicas": "2"})
+                for directory in broker.storage.directories:
+                    directory.configure()
+
+            monkeypatch.setattr(ReplicaRoles, "_open_new", open_new)
+            monkeypatch.setattr(Partition, "apply_config", adopt)
+            await broker.controller.create_topics([CLICKS])
+
+    asyncio.run(run())
+
+    assert adopted == dict.fromkeys(range(PARTITIONS), 2)
