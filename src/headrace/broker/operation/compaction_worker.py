@@ -12,7 +12,7 @@ from headrace.log.compaction.compaction_scheduler import CompactionScheduler
 from headrace.log.compaction.throttle import Throttle
 from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import Clock
-from headrace.model.error import CompactionStopped, CorruptLog, DiskFull, StorageError
+from headrace.model.error import CompactionStopped, CorruptLog, StorageError
 from headrace.model.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -61,18 +61,15 @@ class CompactionWorker:
             self._compactor = None
 
     def run(self) -> None:
-        """Compact until no log needs it."""
+        """Compact until no log needs it. What a directory refuses keeps nothing from the others."""
         for directory, scheduler in self._schedulers:
             if not _may_need_it(directory):
                 continue
             compactor = self._ready_compactor()
             try:
-                while scheduler.run_once(compactor) is not None:
-                    pass
-            except CompactionStopped:
-                continue  # the log changed under the round, or we stop
-            except DiskFull as error:
-                log.warning("compaction_waits", reason=str(error))
+                scheduler.run(compactor, self._stopped.is_set)
+            except StorageError as error:
+                log.error("compaction_failed", path=str(directory.path), reason=str(error))
 
     @contextmanager
     def deleting(self, *partitions: TopicPartition) -> Iterator[None]:

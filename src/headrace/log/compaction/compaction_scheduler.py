@@ -1,7 +1,7 @@
 """Chooses which log of a log directory is compacted next, and remembers how far each one is."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Condition
@@ -17,7 +17,14 @@ from headrace.log.compaction.cleanable_range import (
 from headrace.log.offset_checkpoint import CLEANER_NAME, OffsetCheckpoint
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
-from headrace.model.error import CompactionStopped, CorruptLog, UncleanableLog
+from headrace.model.error import (
+    CompactionStopped,
+    CorruptLog,
+    DiskFull,
+    LogClosed,
+    StorageError,
+    UncleanableLog,
+)
 from headrace.model.ids import TopicPartition
 from headrace.model.offset import Offset
 
@@ -29,14 +36,14 @@ _log = structlog.get_logger(__name__)
 
 
 class CompactionScheduler:
-    """Compacts the logs of one log directory, the dirtiest first, one round per call.
+    """Compacts the logs of one log directory, the dirtiest first.
 
     The progress of each log is in `cleaner-offset-checkpoint`: the first offset that is not
     compacted. It is written after a round. A crash before that costs the round once more, nothing
     else.
 
-    Threads: several may call `run_once`, each with its own compactor, and work on different logs.
-    Any may call the rest.
+    Threads: several may call `run` and `run_once`, each with its own compactor, and work on
+    different logs. Any may call the rest.
     """
 
     def __init__(
@@ -58,6 +65,33 @@ class CompactionScheduler:
         self.due_logs = 0
         self.due_bytes = 0
 
+    def run(self, compactor: "Compactor", stopping: Callable[[], bool]) -> None:
+        """Compact one log after the other until none needs it, or `stopping` says so.
+
+        A log whose round fails is left out until the next run, with a line in the log: it stays the
+        dirtiest, and the others would never have their turn.
+
+        Raises:
+            StorageError: the directory went offline, or the checkpoint of the progress is damaged.
+        """
+        left_out: set[TopicPartition] = set()
+        while not stopping():
+            chosen = self._take_dirtiest(left_out)
+            if chosen is None:
+                return
+            partition = chosen[0].partition
+            try:
+                self._clean(compactor, *chosen)
+            except (CompactionStopped, DiskFull, LogClosed) as error:
+                left_out.add(partition)
+                if not stopping():
+                    _log.warning("compaction_waits", partition=str(partition), reason=str(error))
+            except StorageError as error:
+                if self._storage.failure is not None:
+                    raise
+                left_out.add(partition)
+                _log.error("compaction_failed", partition=str(partition), reason=str(error))
+
     def run_once(self, compactor: "Compactor") -> "CompactionStats | None":
         """Compact the log that needs it most; None when none does.
 
@@ -68,9 +102,12 @@ class CompactionScheduler:
             CompactionStopped: it was paused, the compactor stopped, or the log changed meanwhile.
         """
         chosen = self._take_dirtiest()
-        if chosen is None:
-            return None
-        log, cleanable, truncations = chosen
+        return None if chosen is None else self._clean(compactor, *chosen)
+
+    def _clean(
+        self, compactor: "Compactor", log: PartitionLog, cleanable: CleanableRange, truncations: int
+    ) -> "CompactionStats | None":
+        """Compact a log that was taken; None when that is not possible."""
 
         def stopping() -> bool:
             # A round that maps keys of records which are gone would drop older ones for them.
@@ -168,7 +205,9 @@ class CompactionScheduler:
                 self._write(self._progress() | {partition: reached})
         other.forget(partition)
 
-    def _take_dirtiest(self) -> tuple[PartitionLog, CleanableRange, int] | None:
+    def _take_dirtiest(
+        self, left_out: Collection[TopicPartition] = ()
+    ) -> tuple[PartitionLog, CleanableRange, int] | None:
         """Return the log to compact, what of it, and how many truncations it had had by then."""
         candidates = []
         for log in self._logs():
@@ -182,8 +221,11 @@ class CompactionScheduler:
         candidates.sort(key=lambda candidate: candidate[1].dirty_ratio, reverse=True)
         with self._changed:
             for log, cleanable, truncations in candidates:
-                if log.partition not in self._running and not self._paused[log.partition]:
-                    self._running.add(log.partition)
+                partition = log.partition
+                if partition in left_out or partition in self._running:
+                    continue
+                if not self._paused[partition]:
+                    self._running.add(partition)
                     return log, cleanable, truncations
         return None
 

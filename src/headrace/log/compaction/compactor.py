@@ -19,7 +19,7 @@ to rebuild the producer state, so it never misses a batch that compaction droppe
 Rule 5: only the replacement itself holds the log's lock: readers and appends go on.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from errno import EDQUOT, ENOSPC
 
@@ -50,6 +50,9 @@ from headrace.records.kernel import batch_table
 DEFAULT_MEMORY_BYTES = 128 * 1024 * 1024
 DEFAULT_CHUNK_BYTES = 2 * 1024 * 1024
 DEFAULT_MAX_INFLATED_BYTES = 128 * 1024 * 1024
+
+# What compaction leaves of the disk to appends: it can wait, and they cannot.
+_RESERVED_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +124,7 @@ class Compactor:
         Raises:
             UncleanableLog: stored bytes cannot be opened; the groups before them are compacted.
             CompactionStopped: `stopping` said so, or the log changed meanwhile.
+            DiskFull: what it may write does not fit; the groups before are compacted.
         """
         if cleanable.end <= cleanable.first_dirty:
             raise InvalidArgument(
@@ -163,6 +167,7 @@ class _Round:
         now_ms = self._clock.wall_ms()
         self._secure_recovery_point()
         segments = [s for s in self._log.segments if s.base_offset < self._cleanable.end]
+        self._check_room(segments[:1])  # before all is read for nothing
         end_offset = self._map_keys(segments)
         rewritten = [segment for segment in segments if segment.base_offset < end_offset]
         batch_filter = BatchFilter(
@@ -242,10 +247,24 @@ class _Round:
 
     # -- the second pass: segments without what the map says is old
 
+    def _check_room(self, group: Sequence[Segment]) -> None:
+        """Refuse to write a group's replacement that may leave too little room for appends. Its
+        sources lie beside it until file.delete.delay.ms after the exchange."""
+        log = self._log
+        needed = sum(segment.size_bytes for segment in group)
+        with log.storage.io(f"look for room to compact {log.partition}"):
+            free = log.storage.filesystem.free_bytes(log.path.parent)
+        if free < needed + _RESERVED_BYTES:
+            raise DiskFull(
+                f"cannot compact {log.partition}: it may write {needed} bytes and leaves "
+                f"{_RESERVED_BYTES} free, and the disk has {free}: free some space"
+            )
+
     def _rewrite(
         self, group: tuple[Segment, ...], batch_filter: BatchFilter, plan: RewritePlan
     ) -> None:
         log = self._log
+        self._check_room(group)
         with log.storage.io(f"compact {log.partition}"):
             cleaned = self._write(group, batch_filter, plan)
         if cleaned is None:

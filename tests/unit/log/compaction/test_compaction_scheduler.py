@@ -129,8 +129,12 @@ def test_a_log_that_cannot_be_compacted_is_set_aside(shop: Shop) -> None:
 
 
 def test_a_truncated_log_is_dirty_from_there_on(shop: Shop) -> None:
-    log = shop.fill("all", 5)
-    shop.clean()
+    log = shop.log("all")
+    for number in range(5):
+        log.append(keyed_batch([KeyedRecord(b"%d" % number, b"v")]), 0, from_client=False)
+    log.set_high_watermark(5)
+    log.roll()
+    assert shop.clean() == "all"
 
     log.truncate_to(3)
     shop.fill("all", 5)
