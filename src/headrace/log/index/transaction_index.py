@@ -195,20 +195,21 @@ class TransactionIndex:
 
         The owner syncs the directory when the file is new.
         """
-        if self._unwritten:
-            with self._lock:
+        with self._lock:
+            # Looked at in here only: an entry that is just being appended must not be cut away.
+            if self._unwritten:
                 self._write(self._entries or [])
-        if self._stale:
-            with self._lock:
+            if self._stale:
                 if self._files.filesystem.exists(self.path):
                     file = self._files.get(self.path)
                     file.truncate(0)
                     sync_file(file)
                 self._stale = False
-        elif self._count > 0:
-            with self._lock:
-                file = self._files.get(self.path)
-            sync_file(file)
+                return
+            if self._count <= 0:
+                return
+            file = self._files.get(self.path)
+        sync_file(file)
 
     def rename(self, path: Path) -> None:
         """Give the file, if there is one, the name `path`. A reader that found neither name would

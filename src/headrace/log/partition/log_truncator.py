@@ -164,10 +164,12 @@ class LogTruncator:
         """Load the producers as of `end`: the last snapshot below it, and the heads since."""
         log = self._log
         first = log.segments.all[0].base_offset
-        start, entries = log.snapshots.latest(end) or (first, [])
         producers = ProducerState()
-        producers.load(entries)
-        restore_unreplicated(producers, log.snapshots, log.segments.all, start, log.high_watermark)
+        with log.snapshot_lock:  # a checkpoint may just remove old ones
+            start, entries = log.snapshots.latest(end) or (first, [])
+            producers.load(entries)
+            segments, high_watermark = log.segments.all, log.high_watermark
+            restore_unreplicated(producers, log.snapshots, segments, start, high_watermark)
         replay_producers(producers, log.segments.all, start, end)
         producers.advance(log.high_watermark)
         log.producers.adopt(producers)

@@ -1,7 +1,9 @@
 """The transaction index: which aborted transactions a reader must skip."""
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
@@ -120,3 +122,32 @@ def test_a_file_that_cannot_be_one_says_so(
     disk.write_atomically(path, content)
     with pytest.raises(CorruptIndex, match=what):
         TransactionIndex(path, pool, cache).collect(0, 100)
+
+
+class BusyLock:
+    """A lock that another thread gets first, once, for what it has to do."""
+
+    def __init__(self, first: Callable[[], object]) -> None:
+        self._first: Callable[[], object] | None = first
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        first, self._first = self._first, None
+        if first is not None:
+            first()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_an_entry_that_comes_while_a_new_index_is_flushed_stays(
+    disk: CrashDisk, path: Path, pool: FilePool, cache: IndexCache
+) -> None:
+    index = TransactionIndex(path, pool, cache, new=True)
+    index._lock = BusyLock(lambda: index.append(A))  # type: ignore[assignment]
+
+    index.flush()
+
+    assert TransactionIndex(path, pool, cache).entries() == [A]
+    assert disk.unsynced_bytes(path) == 0

@@ -9,6 +9,7 @@ import pytest
 
 from headrace.log.partition.loader import load_log
 from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.producer.snapshot_files import SnapshotFiles
 from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
 from headrace.model.error import (
@@ -167,6 +168,25 @@ def test_a_transaction_that_ended_below_the_high_watermark_stays_ended(log: Part
     log.truncate_to(4)
 
     assert log.last_stable_offset == log.high_watermark == 3
+
+
+def test_snapshots_are_not_read_while_a_checkpoint_removes_some(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(log, 5)
+    log.flush()
+    held: list[bool] = []
+    latest = SnapshotFiles.latest
+
+    def watched(snapshots: SnapshotFiles, at_most: int) -> object:
+        held.append(log._state.snapshot_lock.locked())
+        return latest(snapshots, at_most)
+
+    monkeypatch.setattr(SnapshotFiles, "latest", watched)
+
+    log.truncate_to(3)
+
+    assert held == [True]
 
 
 def test_the_last_segment_ends_where_the_log_does(log: PartitionLog) -> None:
