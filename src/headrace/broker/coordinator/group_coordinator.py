@@ -28,16 +28,17 @@ machine's clock must not end every session.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TypeVar
-from uuid import UUID
 
 import structlog
 
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
+from headrace.broker.coordinator.broker_topics import BrokerTopics
 from headrace.broker.coordinator.coordinator_host import CoordinatorHost
 from headrace.broker.coordinator.delayed_replies import DelayedReplies
+from headrace.broker.coordinator.group_shard import GroupShard
 from headrace.broker.replica.partition import Partition
 from headrace.groups.config import GroupConfig
 from headrace.groups.effect import Delivery, GroupEffects, Producer
@@ -47,94 +48,19 @@ from headrace.groups.record import OffsetCommitRecord
 from headrace.groups.record_codec import encode
 from headrace.groups.registry import GroupRegistry
 from headrace.groups.request import GroupReply, GroupRequest
-from headrace.groups.topic import GroupTopic
 from headrace.model.coordinator import coordinator_partition
-from headrace.model.error import HeadraceError, InvalidProducerEpoch, StorageError
+from headrace.model.error import HeadraceError, InvalidProducerEpoch
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicId
-from headrace.records.batch import Batch, iter_batches
-from headrace.records.control import ControlType, read_control
-from headrace.records.record import build_batch, iter_records
+from headrace.records.record import build_batch
 
 log = structlog.get_logger(__name__)
 
-_READ_BYTES = 1024 * 1024
 # Groups checked for expiry per turn of the loop; each costs some microseconds.
 _EXPIRIES_PER_TURN = 100
 _RELOAD_SECONDS = 1.0
 
 FoundT = TypeVar("FoundT")
 ReplyT = TypeVar("ReplyT", bound=GroupReply)
-
-
-class BrokerTopics:
-    """The broker's topics as a `TopicSource` of the registries."""
-
-    def __init__(self, broker: CoordinatorHost) -> None:
-        self._broker = broker
-        self._names: tuple[str, ...] = ()
-        self._names_version: int | None = None
-
-    @property
-    def version(self) -> int:
-        return self._broker.topics.version
-
-    def by_name(self, name: str) -> GroupTopic | None:
-        topic = self._broker.topics.by_name(name)
-        if topic is None:
-            return None
-        return GroupTopic(topic.name, topic.topic_id, len(topic.partitions))
-
-    def by_id(self, topic_id: UUID) -> GroupTopic | None:
-        topic = self._broker.topics.by_id(topic_id)
-        return None if topic is None else self.by_name(topic.name)
-
-    def names(self) -> Collection[str]:
-        if self._names_version != self.version:
-            # The version also moves with every leader.
-            self._names_version = self.version
-            names = tuple(sorted(topic.name for topic in self._broker.topics))
-            if names != self._names:
-                self._names = names
-        return self._names
-
-
-class _Shard:
-    """The groups of one partition, and the timer that wakes them.
-
-    Attributes:
-        end: the offset after the last record of members and assignments.
-        replies: those that wait until records are with every replica in sync, and on disk (rule 2).
-    """
-
-    __slots__ = (
-        "check",
-        "end",
-        "loading",
-        "partition",
-        "registry",
-        "replies",
-        "timer",
-        "timer_ms",
-        "topics_checked",
-    )
-
-    def __init__(
-        self, partition: Partition, registry: GroupRegistry, replies: DelayedReplies
-    ) -> None:
-        self.partition = partition
-        self.registry = registry
-        self.replies = replies
-        self.loading = True
-        self.topics_checked = False
-        self.check: asyncio.Task[None] | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        self.timer_ms = 0
-        self.end = 0
-
-    def cancel_timer(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
 
 
 class GroupCoordinator:
@@ -144,7 +70,7 @@ class GroupCoordinator:
         self._broker = broker
         self._config = config
         self._topics = BrokerTopics(broker)
-        self._shards: dict[int, _Shard] = {}
+        self._shards: dict[int, GroupShard] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._expiry: asyncio.Task[None] | None = None
         self._stopped = False
@@ -166,7 +92,7 @@ class GroupCoordinator:
             if index in self._shards:
                 continue
             registry = GroupRegistry(self._config, self._topics, wall_skew_ms=self._wall_skew_ms)
-            shard = _Shard(partition, registry, self._replies(partition))
+            shard = GroupShard(partition, registry, self._replies(partition))
             self._shards[index] = shard
             if partition.log.log_end_offset > partition.log.log_start_offset:
                 self._begin(self._load(shard))
@@ -189,7 +115,7 @@ class GroupCoordinator:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _load(self, shard: _Shard) -> None:
+    async def _load(self, shard: GroupShard) -> None:
         """Replay a shard's partition in a thread.
 
         Markers of transactions may still be appended meanwhile. So it is done only when, here on
@@ -198,16 +124,14 @@ class GroupCoordinator:
         stored, at = shard.partition.log, 0
         try:
             while at < stored.log_end_offset:
-                at = await self._broker.in_thread(
-                    partial(_replay, shard.partition, shard.registry, at)
-                )
+                at = await self._broker.in_thread(partial(shard.replay, at))
         except HeadraceError as error:
             log.error("groups_not_loaded", shard=str(shard.partition.name), reason=str(error))
             self._lose(shard)
             return
         self._open(shard)
 
-    def _open(self, shard: _Shard) -> None:
+    def _open(self, shard: GroupShard) -> None:
         shard.registry.start(self._now_ms)
         shard.loading = False
         shard.end = shard.partition.log.log_end_offset
@@ -225,7 +149,7 @@ class GroupCoordinator:
         if not partition.resigned and not partition.log.closed and not self._stopped:
             self.load([partition])
 
-    def _lose(self, shard: _Shard) -> None:
+    def _lose(self, shard: GroupShard) -> None:
         """Stop serving a shard: every parked request is answered with NOT_COORDINATOR."""
         shard.cancel_timer()
         index = shard.partition.name.partition
@@ -249,7 +173,7 @@ class GroupCoordinator:
         self._carry_out(shard, shard.registry.handle(request, reply, self._now_ms))
         return await reply
 
-    async def shard(self, group_id: str) -> _Shard:
+    async def shard(self, group_id: str) -> GroupShard:
         """Return the loaded shard of a group; the first group creates the topic.
 
         Raises:
@@ -273,7 +197,7 @@ class GroupCoordinator:
                 shard.check = self._begin(self._forget_stale(shard))
         return shard
 
-    async def _forget_stale(self, shard: _Shard) -> None:
+    async def _forget_stale(self, shard: GroupShard) -> None:
         """Delete the offsets of topics that are gone (rule 5): when the store can be read, and the
         log can be written."""
         index, registry = shard.partition.name.partition, shard.registry
@@ -368,12 +292,12 @@ class GroupCoordinator:
         for task in self._tasks:
             task.cancel()
 
-    def _loaded(self) -> list[_Shard]:
+    def _loaded(self) -> list[GroupShard]:
         return [shard for shard in self._shards.values() if not shard.loading]
 
     # -- the seam to the log
 
-    def _carry_out(self, shard: _Shard, effects: GroupEffects) -> bool:
+    def _carry_out(self, shard: GroupShard, effects: GroupEffects) -> bool:
         """Append the records, and release the replies; return whether nothing was rejected."""
         end, wanted = None, effects
         if effects.records:
@@ -404,7 +328,7 @@ class GroupCoordinator:
         self._schedule(shard)
         return effects is wanted
 
-    def _append(self, shard: _Shard, effects: GroupEffects) -> int:
+    def _append(self, shard: GroupShard, effects: GroupEffects) -> int:
         producer = effects.producer or Producer(ProducerId(-1), ProducerEpoch(-1))
         batch = build_batch(
             [encode(record) for record in effects.records],
@@ -416,7 +340,7 @@ class GroupCoordinator:
         appended = shard.partition.append(batch, from_client=False, acks_all=True)
         return appended.last_offset + 1
 
-    def _release_when_safe(self, shard: _Shard, end: int, effects: GroupEffects) -> None:
+    def _release_when_safe(self, shard: GroupShard, end: int, effects: GroupEffects) -> None:
         """Release replies when the records below `end` are safe (rule 2)."""
         if not shard.partition.waits_before_answer:
             shard.replies.mark_safe(end)
@@ -434,7 +358,7 @@ class GroupCoordinator:
             if isinstance(waiting, asyncio.Future) and not waiting.done():
                 waiting.set_result(each.reply)
 
-    def _schedule(self, shard: _Shard) -> None:
+    def _schedule(self, shard: GroupShard) -> None:
         """Set the shard's timer. Deadlines mostly move later: then the earlier timer stays."""
         deadline_ms = shard.registry.deadline_ms()
         if deadline_ms is None or (shard.timer is not None and shard.timer_ms <= deadline_ms):
@@ -444,52 +368,10 @@ class GroupCoordinator:
         shard.timer = self._broker.loop.call_later(wait_ms / 1000, self._tick, shard)
         shard.timer_ms = deadline_ms
 
-    def _tick(self, shard: _Shard) -> None:
+    def _tick(self, shard: GroupShard) -> None:
         shard.timer = None
         effects = shard.registry.tick(self._now_ms)
         if effects is None:
             self._schedule(shard)
         else:
             self._carry_out(shard, effects)
-
-
-def _replay(partition: Partition, registry: GroupRegistry, start: int) -> int:
-    """Read the partition from `start` into the registry and return the offset after the last batch.
-
-    Runs in a thread. The shard is loading, so the loop does not touch the registry meanwhile.
-    """
-    at = start
-    for batch in stored_batches(partition, start):
-        at = batch.next_offset
-        if batch.is_control:
-            marker = read_control(batch)
-            if marker is not None and marker.ends_transaction:
-                registry.complete_transaction(
-                    ProducerId(marker.producer_id), commit=marker.type is ControlType.COMMIT
-                )
-            continue
-        producer = None
-        if batch.is_transactional:
-            producer = Producer(ProducerId(batch.producer_id), ProducerEpoch(batch.producer_epoch))
-        for record in iter_records(batch):
-            if record.key is not None:
-                registry.replay(record.key, record.value, producer)
-    return at
-
-
-def stored_batches(partition: Partition, start: int = 0) -> Iterator[Batch]:
-    """Yield every batch of an internal partition from `start`, or its own start, to its end.
-
-    Raises:
-        StorageError: the log cannot be read to its end.
-    """
-    at = max(start, partition.log.log_start_offset)
-    while at < partition.log.log_end_offset:
-        piece = partition.log.read(at, _READ_BYTES, max_offset=partition.log.log_end_offset)
-        before = at
-        for batch in iter_batches(piece.read()):
-            if batch.next_offset > at:
-                yield batch
-                at = batch.next_offset
-        if at == before:
-            raise StorageError(f"{partition.name} cannot be read past offset {at}")

@@ -33,8 +33,8 @@ from typing import TypeAlias
 import structlog
 
 from headrace.broker.coordinator.coordinator_host import CoordinatorHost
-from headrace.broker.coordinator.group_coordinator import stored_batches
 from headrace.broker.coordinator.marker_writer import Marker, MarkerWriter, WrittenMarker
+from headrace.broker.coordinator.stored_batch import stored_batches
 from headrace.broker.coordinator.transaction_report import TransactionReport
 from headrace.broker.replica.partition import Partition
 from headrace.model.error import (

@@ -10,7 +10,7 @@ import pytest
 from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.coordinator import group_coordinator
-from headrace.broker.coordinator.group_coordinator import BrokerTopics
+from headrace.broker.coordinator.broker_topics import BrokerTopics
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.groups.classic.message import (
