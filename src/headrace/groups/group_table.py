@@ -23,8 +23,9 @@ from headrace.groups.topic import TopicSource
 class GroupTable:
     """Every group and offset of one shard. Not for several threads.
 
-    Invariant: it changes only by `adopt` and `replay`, so it never holds anything that the log does
-    not, except what need not survive a restart (parked requests, deadlines, a rebalance).
+    Invariant: until `clear` it changes only by `adopt` and `replay`, so it never holds anything
+    that the log does not, except what need not survive a restart (parked requests, deadlines, a
+    rebalance).
     """
 
     def __init__(self, config: GroupConfig, topics: TopicSource) -> None:
@@ -67,6 +68,14 @@ class GroupTable:
                 group.image.apply(record)
                 if isinstance(record, GroupEpochRecord) and record.value is None:
                     del self.groups[record.group]
+
+    def clear(self) -> None:
+        """Forget groups and offsets, those that wait in transactions too: another broker has them.
+
+        What still holds this table then finds nothing to delete from a log that has gone on.
+        """
+        self.groups.clear()
+        self.offsets = OffsetStore()
 
     # Look-ups. Those that return a draft leave the group itself as it is.
 

@@ -200,14 +200,15 @@ class GroupRegistry:
             self._timers.set(group_id, group.deadline_ms())
 
     def unload(self, error: GroupError = GroupError.NOT_COORDINATOR) -> GroupEffects:
-        """Answer every parked request with `error`: another broker has the shard."""
+        """Answer every parked request with `error`, and forget groups and offsets: another broker
+        has the shard."""
         replies = []
         for group in self._table.groups.values():
             if isinstance(group, ClassicGroup):
                 replies += [
                     Delivery(token, replace(reply, error=error)) for token, reply in group.parked()
                 ]
-        self._table.groups.clear()
+        self._table.clear()
         self._open = None
         return GroupEffects(replies=replies)
 

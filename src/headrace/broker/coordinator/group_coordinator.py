@@ -23,7 +23,10 @@ know the newest topics yet. It is asked in the background. Until the deletions a
 fetch of such an offset is refused, and nothing else: a cut to the store must stop no group.
 Rule 6: a request for a group that is loaded is decided before anything else happens on the loop.
 The offsets of a transaction rely on it (rule 3 of `transaction_coordinator`).
-Rule 7: the time the groups see moves evenly, from the wall clock's value at the start; setting the
+Rule 7: a shard that is lost changes nothing any more. What works on a shard over several turns of
+the loop looks at `GroupShard.lost` after each: this broker may lead the partition again by then, in
+another shard, and would append to it what an outdated state has decided.
+Rule 8: the time the groups see moves evenly, from the wall clock's value at the start; setting the
 machine's clock must not end every session.
 """
 
@@ -123,13 +126,15 @@ class GroupCoordinator:
         """
         stored, at = shard.partition.log, 0
         try:
-            while at < stored.log_end_offset:
+            while at < stored.log_end_offset and not shard.lost:
                 at = await self._broker.in_thread(partial(shard.replay, at))
         except HeadraceError as error:
-            log.error("groups_not_loaded", shard=str(shard.partition.name), reason=str(error))
-            self._lose(shard)
+            if not shard.lost:
+                log.error("groups_not_loaded", shard=str(shard.partition.name), reason=str(error))
+                self._lose(shard)
             return
-        self._open(shard)
+        if not shard.lost:
+            self._open(shard)
 
     def _open(self, shard: GroupShard) -> None:
         shard.registry.start(self._now_ms)
@@ -150,13 +155,18 @@ class GroupCoordinator:
             self.load([partition])
 
     def _lose(self, shard: GroupShard) -> None:
-        """Stop serving a shard: every parked request is answered with NOT_COORDINATOR."""
+        """Stop serving a shard: every parked request is answered with NOT_COORDINATOR.
+
+        While it loads nothing is parked, and its registry is the thread's that replays.
+        """
+        shard.lost = True
         shard.cancel_timer()
         index = shard.partition.name.partition
         if self._shards.get(index) is shard:
             del self._shards[index]
         shard.replies.close()
-        self._release(shard.registry.unload())
+        if not shard.loading:
+            self._release(shard.registry.unload())
 
     # -- requests
 
@@ -200,14 +210,14 @@ class GroupCoordinator:
     async def _forget_stale(self, shard: GroupShard) -> None:
         """Delete the offsets of topics that are gone (rule 5): when the store can be read, and the
         log can be written."""
-        index, registry = shard.partition.name.partition, shard.registry
-        while self._shards.get(index) is shard and (names := registry.suspects):
+        registry = shard.registry
+        while not shard.lost and (names := registry.suspects):
             try:
                 topics = await self._broker.controller.read_topics(names)
             except HeadraceError:
                 await asyncio.sleep(_RELOAD_SECONDS)
                 continue
-            if self._shards.get(index) is shard:
+            if not shard.lost:
                 ids = {name: topics[name].topic_id if name in topics else None for name in names}
                 if not self._carry_out(shard, registry.forget_stale(ids)):
                     await asyncio.sleep(_RELOAD_SECONDS)
@@ -279,6 +289,8 @@ class GroupCoordinator:
         looked_at = 0
         for shard in self._loaded():
             for group_id in shard.registry.group_ids():
+                if shard.lost:
+                    break
                 self._carry_out(shard, shard.registry.expire(group_id, self._now_ms))
                 looked_at += 1
                 if looked_at % _EXPIRIES_PER_TURN == 0:

@@ -16,6 +16,8 @@ class GroupShard:
     """The groups of one partition, and the timer that wakes them.
 
     Attributes:
+        lost: this broker does not serve the shard any more; it stays lost (rule 7 of
+            `group_coordinator`).
         end: the offset after the last record of members and assignments.
         replies: those that wait until records are with every replica in sync, and on disk (rule 2
             of `group_coordinator`).
@@ -25,6 +27,7 @@ class GroupShard:
         "check",
         "end",
         "loading",
+        "lost",
         "partition",
         "registry",
         "replies",
@@ -40,6 +43,7 @@ class GroupShard:
         self.registry = registry
         self.replies = replies
         self.loading = True
+        self.lost = False
         self.topics_checked = False
         self.check: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
@@ -53,12 +57,14 @@ class GroupShard:
 
     def replay(self, start: int) -> int:
         """Read the partition from `start` into the registry and return the offset after the last
-        batch.
+        batch. A shard that is lost need not be read to its end.
 
         Runs in a thread. The shard is loading, so the loop does not touch the registry meanwhile.
         """
         at = start
         for batch in stored_batches(self.partition, start):
+            if self.lost:
+                break
             at = batch.next_offset
             if batch.is_control:
                 marker = read_control(batch)
