@@ -63,6 +63,8 @@ class OffsetHandler:
         event.out.reply(event.token, CommitReply(errors=errors))
 
     def _check_commit(self, request: CommitRequest, now_ms: int) -> None:
+        if request.is_of_producer_alone:
+            return
         group = self._table.find(request.group_id)
         transactional = request.producer is not None
         if group is None:

@@ -214,6 +214,24 @@ def test_transactional_commit_of_a_fenced_member_is_refused(shard: GroupShard) -
     assert nameless.error is None
 
 
+def test_a_producer_that_names_no_member_commits_in_a_consumer_group(shard: GroupShard) -> None:
+    """KAFKA-18060: producers before KIP-447 cannot name one."""
+    consumer_beat(shard)
+
+    named = commit(shard, producer=PRODUCER, member_id="m", generation=0)
+    half_named = commit(shard, producer=PRODUCER, generation=-1, member_id="stranger")
+    with_instance = commit(shard, producer=PRODUCER, instance_id="i")
+    nameless = commit(shard, producer=PRODUCER)
+    shard.end_transaction(PRODUCER.producer_id, commit=True)
+
+    assert named.error is GroupError.STALE_MEMBER_EPOCH
+    assert half_named.error is GroupError.UNKNOWN_MEMBER_ID
+    assert with_instance.error is GroupError.UNKNOWN_MEMBER_ID
+    assert nameless.error is None
+    assert fetch(shard).offset == 5
+    assert commit(shard).error is GroupError.UNKNOWN_MEMBER_ID
+
+
 # Deleting.
 
 

@@ -129,10 +129,6 @@ class ClassicGroup:
         """Raise unless this member may commit offsets now."""
         if generation < 0 and self.is_empty:
             return
-        anonymous = generation < 0 and member_id == UNKNOWN_MEMBER_ID and instance_id is None
-        if anonymous and transactional:
-            # A producer without KIP-447 names no member in its transaction.
-            return
         self.roster.check_member(member_id, instance_id)
         self._check_generation(generation)
         if not transactional and self.state is ClassicState.COMPLETING_REBALANCE:

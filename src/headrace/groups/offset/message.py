@@ -47,6 +47,15 @@ class CommitRequest(GroupRequest[CommitReply]):
     knows_epochs: bool = True
     producer: Producer | None = None
 
+    @property
+    def is_of_producer_alone(self) -> bool:
+        """Whether a producer commits in its transaction and names no member of the group.
+
+        Clients before KIP-447 cannot name one, and later ones need not.
+        """
+        anonymous = self.generation < 0 and not self.member_id and self.instance_id is None
+        return anonymous and self.producer is not None
+
     def refused(self, error: GroupError) -> CommitReply:
         return CommitReply(error=error)
 
