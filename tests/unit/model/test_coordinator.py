@@ -27,3 +27,11 @@ def test_ids_live_where_kafka_looks_for_them(coordinated_id, partition):
 def test_there_must_be_a_partition():
     with pytest.raises(InvalidArgument):
         coordinator_partition("pay", 0)
+
+
+def test_an_id_that_no_record_can_hold_is_refused_before_it_is_hashed():
+    longest = "x" * (2**15 - 1)
+
+    assert 0 <= coordinator_partition(longest, 50) < 50
+    with pytest.raises(InvalidArgument, match="at most 32767 letters"):
+        coordinator_partition(longest + "x", 50)

@@ -52,7 +52,7 @@ from headrace.groups.record_codec import encode
 from headrace.groups.registry import GroupRegistry
 from headrace.groups.request import GroupReply, GroupRequest
 from headrace.model.coordinator import coordinator_partition
-from headrace.model.error import HeadraceError, InvalidProducerEpoch
+from headrace.model.error import HeadraceError, InvalidArgument, InvalidProducerEpoch
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicId
 from headrace.records.record import build_batch
 
@@ -187,13 +187,18 @@ class GroupCoordinator:
         """Return the loaded shard of a group; the first group creates the topic.
 
         Raises:
-            Refusal: this broker is not the coordinator, or is still loading.
+            Refusal: this broker is not the coordinator, or is still loading; or the id is longer
+                than any record can hold.
         """
         try:
             topic = await self._broker.controller.internal_topic(CONSUMER_OFFSETS)
         except HeadraceError as error:
             raise Refusal(GroupError.COORDINATOR_NOT_AVAILABLE, str(error)) from error
-        shard = self._shards.get(coordinator_partition(group_id, len(topic.partitions)))
+        try:
+            index = coordinator_partition(group_id, len(topic.partitions))
+        except InvalidArgument as error:
+            raise Refusal(GroupError.INVALID_REQUEST, str(error)) from error
+        shard = self._shards.get(index)
         if shard is None:
             raise Refusal(GroupError.NOT_COORDINATOR, f"group {group_id} is looked after elsewhere")
         if shard.loading:

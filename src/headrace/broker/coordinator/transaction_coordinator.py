@@ -23,8 +23,9 @@ from headrace.broker.coordinator.transaction_report import TransactionReport
 from headrace.broker.coordinator.transaction_shard import Decide, TransactionShard
 from headrace.broker.coordinator.transaction_verifier import Refused, TransactionVerifier
 from headrace.broker.replica.partition import Partition
+from headrace.broker.replica.topic_table import HostedTopic
 from headrace.model.coordinator import coordinator_partition
-from headrace.model.error import HeadraceError
+from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.model.ids import BrokerId, ProducerId, TopicId, TopicPartition
 from headrace.transactions.config import TransactionConfig
 from headrace.transactions.effect import Token, TransactionEffects
@@ -137,7 +138,7 @@ class TransactionCoordinator:
         the topic.
 
         Raises:
-            TransactionRefusal: this broker cannot answer.
+            TransactionRefusal: this broker cannot answer, or no record can hold the id.
         """
         while True:
             try:
@@ -145,8 +146,7 @@ class TransactionCoordinator:
             except HeadraceError as error:
                 log.error("transaction_topic_missing", reason=str(error))
                 raise TransactionRefusal(TransactionError.COORDINATOR_NOT_AVAILABLE) from error
-            index = coordinator_partition(transactional_id, len(topic.partitions))
-            shard = self._shard_at(index)
+            shard = self._shard_at(_index(transactional_id, topic))
             busy = shard.busy.get(transactional_id)
             if busy is None:
                 return shard
@@ -166,11 +166,15 @@ class TransactionCoordinator:
         return shard
 
     def _shard_now(self, transactional_id: str, unknown: TransactionError) -> TransactionShard:
-        """Return the shard of an id, busy or not. Without the topic every id is `unknown`."""
+        """Return the shard of an id, busy or not. Without the topic every id is `unknown`.
+
+        Raises:
+            TransactionRefusal: this broker cannot answer, or no record can hold the id.
+        """
         topic = self._host.topics.by_name(TRANSACTION_STATE)
         if topic is None:
             raise TransactionRefusal(unknown)
-        return self._shard_at(coordinator_partition(transactional_id, len(topic.partitions)))
+        return self._shard_at(_index(transactional_id, topic))
 
     # -- requests
 
@@ -235,7 +239,10 @@ class TransactionCoordinator:
         Returns:
             the refused partitions; or a future: call again when it is done.
         """
-        coordinator = self._elsewhere(event.transactional_id)
+        try:
+            coordinator = self._elsewhere(event.transactional_id)
+        except TransactionRefusal as refusal:
+            return dict.fromkeys(event.partitions, refusal.error)
         if coordinator is not None:
             return self._join_elsewhere(coordinator, event, implicit=implicit)
         refused = _refused(event, self.verify(event))
@@ -258,12 +265,16 @@ class TransactionCoordinator:
         return _refused(event, VerifyReply(error=cast(AddReply, added.result()).error))
 
     def _elsewhere(self, transactional_id: str) -> BrokerId | None:
-        """Return the other broker that coordinates an id; None if this one does."""
+        """Return the other broker that coordinates an id; None if this one does.
+
+        Raises:
+            TransactionRefusal: no record can hold the id.
+        """
         topic = self._host.topics.by_name(TRANSACTION_STATE)
         if topic is None:
             return None
-        index = coordinator_partition(transactional_id, len(topic.partitions))
-        return self._host.topics.leader_elsewhere(TopicPartition(TRANSACTION_STATE, index))
+        name = TopicPartition(TRANSACTION_STATE, _index(transactional_id, topic))
+        return self._host.topics.leader_elsewhere(name)
 
     def _join_elsewhere(
         self, coordinator: BrokerId, event: AddPartitions, *, implicit: bool
@@ -308,6 +319,14 @@ class TransactionCoordinator:
         except TransactionRefusal as refusal:
             return refusal.error
         return shard.registry.describe(transactional_id)
+
+
+def _index(transactional_id: str, topic: HostedTopic) -> int:
+    """Return which shard an id belongs to."""
+    try:
+        return coordinator_partition(transactional_id, len(topic.partitions))
+    except InvalidArgument as error:
+        raise TransactionRefusal(TransactionError.INVALID_REQUEST) from error
 
 
 def _refused(event: AddPartitions, reply: VerifyReply) -> Refused:

@@ -10,7 +10,7 @@ from headrace.broker.call import Call
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.error_mapping import transaction_code
 from headrace.model.coordinator import coordinator_partition
-from headrace.model.error import HeadraceError
+from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.error import for_version
 from headrace.transactions.message import AddPartitions
@@ -28,6 +28,8 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         return {"error_code": ErrorCode.group_authorization_failed}
     try:
         partition = await offsets_partition(broker, request.group_id)
+    except InvalidArgument:
+        return {"error_code": ErrorCode.invalid_request}
     except HeadraceError:
         return {"error_code": ErrorCode.coordinator_not_available}
     reply = await broker.transactions.add_partitions(
@@ -43,6 +45,11 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 async def offsets_partition(broker: Broker, group_id: str) -> TopicPartition:
-    """Return the partition that keeps a group's offsets."""
+    """Return the partition that keeps a group's offsets.
+
+    Raises:
+        InvalidArgument: the group's id is longer than any record can hold.
+        HeadraceError: there is no such topic now.
+    """
     topic = await broker.controller.internal_topic(CONSUMER_OFFSETS)
     return TopicPartition(CONSUMER_OFFSETS, coordinator_partition(group_id, len(topic.partitions)))

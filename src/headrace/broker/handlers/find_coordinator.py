@@ -15,7 +15,7 @@ from headrace.broker.call import Call
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.broker.replica.topic_table import HostedTopic
 from headrace.model.coordinator import coordinator_partition
-from headrace.model.error import HeadraceError
+from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
@@ -47,8 +47,11 @@ def _answer(
         return denied
     if isinstance(topic, dict):
         return topic
-    leader = topic.record.partitions[coordinator_partition(key, len(topic.partitions))].leader
-    node = broker.cluster_view.find_node(call, leader)
+    try:
+        index = coordinator_partition(key, len(topic.partitions))
+    except InvalidArgument as error:
+        return _nowhere(ErrorCode.invalid_request, str(error))
+    node = broker.cluster_view.find_node(call, topic.record.partitions[index].leader)
     if node is None:
         return _nowhere(ErrorCode.coordinator_not_available, "its partition has no leader now")
     return {"node_id": node["node_id"], "host": node["host"], "port": node["port"]}

@@ -20,7 +20,7 @@ from headrace.broker.handlers.add_offsets_to_txn import offsets_partition
 from headrace.broker.replica.topic_table import HostedTopic
 from headrace.groups.effect import Producer
 from headrace.groups.offset.message import CommitReply, CommitRequest, OffsetToCommit
-from headrace.model.error import HeadraceError
+from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.message import AddPartitions
 from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
@@ -68,6 +68,8 @@ async def _join(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> 
     implicit = call.version >= _FIRST_IMPLICIT_JOIN
     try:
         partition = await offsets_partition(broker, request.group_id)
+    except InvalidArgument:
+        return ErrorCode.invalid_request
     except HeadraceError:
         return ErrorCode.coordinator_not_available
     refused = await broker.transactions.joined(
