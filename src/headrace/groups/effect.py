@@ -37,12 +37,16 @@ class Producer:
 class GroupEffects:
     """Append `records`, in one batch and in this order, then release `replies`.
 
-    With `producer` set the batch is written as part of that producer's transaction.
+    Attributes:
+        producer: whose transaction the batch is part of.
+        requested: a request has asked for the records, and not a timer or a sweep. They may be
+            refused when they are too large.
     """
 
     records: Sequence[GroupRecord] = ()
     replies: Sequence[Delivery] = ()
     producer: Producer | None = None
+    requested: bool = False
 
 
 class GroupOutput:

@@ -337,7 +337,10 @@ class GroupRegistry:
         else:
             self._adopt(event)
         return GroupEffects(
-            records=event.out.records, replies=event.out.replies, producer=event.producer
+            records=event.out.records,
+            replies=event.out.replies,
+            producer=event.producer,
+            requested=event.request is not None,
         )
 
     def _adopt(self, event: GroupEvent) -> None:

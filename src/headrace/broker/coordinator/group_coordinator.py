@@ -41,20 +41,20 @@ from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.coordinator.broker_topics import BrokerTopics
 from headrace.broker.coordinator.coordinator_host import CoordinatorHost
 from headrace.broker.coordinator.delayed_replies import DelayedReplies
+from headrace.broker.coordinator.group_batch import build_group_batches
 from headrace.broker.coordinator.group_shard import GroupShard
+from headrace.broker.limited_warning import LimitedWarning
 from headrace.broker.replica.partition import Partition
 from headrace.groups.config import GroupConfig
-from headrace.groups.effect import Delivery, GroupEffects, Producer
+from headrace.groups.effect import Delivery, GroupEffects
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.primitive_codec import MalformedRecord
 from headrace.groups.record import OffsetCommitRecord
-from headrace.groups.record_codec import encode
 from headrace.groups.registry import GroupRegistry
 from headrace.groups.request import GroupReply, GroupRequest
 from headrace.model.coordinator import coordinator_partition
-from headrace.model.error import HeadraceError, InvalidArgument, InvalidProducerEpoch
-from headrace.model.ids import ProducerEpoch, ProducerId, TopicId
-from headrace.records.record import build_batch
+from headrace.model.error import BatchTooLarge, HeadraceError, InvalidArgument, InvalidProducerEpoch
+from headrace.model.ids import ProducerId, TopicId
 
 log = structlog.get_logger(__name__)
 
@@ -77,6 +77,7 @@ class GroupCoordinator:
         self._tasks: set[asyncio.Task[None]] = set()
         self._expiry: asyncio.Task[None] | None = None
         self._stopped = False
+        self._too_large = LimitedWarning(broker.loop.time)
         self._epoch_ms = broker.clock.wall_ms() - broker.clock.monotonic_ms()
 
     @property
@@ -323,6 +324,10 @@ class GroupCoordinator:
             except MalformedRecord:
                 # A text in the request is longer than Kafka's records can hold.
                 effects = shard.registry.reject(self._now_ms, GroupError.INVALID_REQUEST)
+            except BatchTooLarge as error:
+                name = str(shard.partition.name)
+                self._too_large.warn("group_too_large", shard=name, reason=str(error))
+                effects = shard.registry.reject(self._now_ms, _too_large(effects))
             except InvalidProducerEpoch:
                 # A transaction's offsets from a producer that a newer one has fenced.
                 effects = shard.registry.reject(self._now_ms, GroupError.INVALID_PRODUCER_EPOCH)
@@ -334,7 +339,7 @@ class GroupCoordinator:
                 raise
             else:
                 shard.registry.adopt()
-                if not all(isinstance(each, OffsetCommitRecord) for each in effects.records):
+                if not _only_offsets(effects):
                     shard.end = end
         if end is not None:
             self._release_when_safe(shard, end, effects)
@@ -346,15 +351,9 @@ class GroupCoordinator:
         return effects is wanted
 
     def _append(self, shard: GroupShard, effects: GroupEffects) -> int:
-        producer = effects.producer or Producer(ProducerId(-1), ProducerEpoch(-1))
-        batch = build_batch(
-            [encode(record) for record in effects.records],
-            self._broker.clock.wall_ms(),
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
-            transactional=effects.producer is not None,
-        )
-        appended = shard.partition.append(batch, from_client=False, acks_all=True)
+        max_bytes = shard.partition.log.config.max_message_bytes
+        batches = build_group_batches(effects, self._broker.clock.wall_ms(), max_bytes)
+        appended = shard.partition.append(batches, from_client=False, acks_all=True)
         return appended.last_offset + 1
 
     def _release_when_safe(self, shard: GroupShard, end: int, effects: GroupEffects) -> None:
@@ -392,3 +391,14 @@ class GroupCoordinator:
             self._schedule(shard)
         else:
             self._carry_out(shard, effects)
+
+
+def _only_offsets(effects: GroupEffects) -> bool:
+    return all(isinstance(each, OffsetCommitRecord) for each in effects.records)
+
+
+def _too_large(effects: GroupEffects) -> GroupError:
+    """Return what Kafka answers when records are larger than the topic allows."""
+    if _only_offsets(effects):
+        return GroupError.INVALID_COMMIT_OFFSET_SIZE
+    return GroupError.UNKNOWN_SERVER_ERROR
