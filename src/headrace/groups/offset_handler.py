@@ -20,6 +20,7 @@ from headrace.groups.offset.message import (
 )
 from headrace.groups.offset.store import tombstone
 from headrace.groups.record import NO_TOPIC_ID, OffsetCommitRecord, StoredOffset
+from headrace.groups.topic import GroupTopic
 from headrace.model.ids import TopicPartition
 
 _INT64_MAX = 2**63 - 1
@@ -132,8 +133,7 @@ class OffsetHandler:
     def _is_suspect(self, where: TopicPartition, offset: StoredOffset) -> bool:
         """Return whether the broker does not serve the topic of an offset: it may be gone, or too
         new for the broker to know."""
-        topic = self._table.topics.by_name(where.topic)
-        return topic is None or offset.topic_id not in (NO_TOPIC_ID, topic.topic_id)
+        return _is_foreign(offset, self._table.topics.by_name(where.topic))
 
     def _fetched(
         self, group_id: str, where: TopicPartition, unstable: Collection[TopicPartition]
@@ -175,20 +175,24 @@ class OffsetHandler:
         """Delete the offsets of deleted topics, in every group; not those of topics that were
         created again under these names."""
         offsets = self._table.offsets
-        for group_id in sorted(offsets.groups()):
-            for where, ids in sorted(offsets.topic_ids(group_id).items()):
-                if where.topic in topics and ids <= {NO_TOPIC_ID, topics[where.topic]}:
-                    event.out.append(tombstone(group_id, where))
+        for group_id, where in self._of_topics(topics):
+            if offsets.topic_ids(group_id, where) <= {NO_TOPIC_ID, topics[where.topic]}:
+                event.out.append(tombstone(group_id, where))
+
+    def _of_topics(self, topics: Iterable[str]) -> list[tuple[str, TopicPartition]]:
+        return sorted(each for topic in topics for each in self._table.offsets.of_topic(topic))
 
     def suspect_topics(self) -> frozenset[str]:
         """Find the topics with offsets that `forget_stale` may delete, as far as the broker knows
         the topics: it may not know the newest ones yet."""
-        offsets = self._table.offsets
+        offsets, topics = self._table.offsets, self._table.topics
+        # Each topic is looked up once: there may be hundreds of thousands of offsets.
+        known = {name: topics.by_name(name) for name in offsets.topics()}
         self.suspects = frozenset(
             where.topic
             for group_id in offsets.groups()
             for where, offset in offsets.of_group(group_id).items()
-            if self._is_suspect(where, offset)
+            if _is_foreign(offset, known[where.topic])
         )
         return self.suspects
 
@@ -198,13 +202,13 @@ class OffsetHandler:
         """
         offsets = self._table.offsets
         event.checked = topics.keys()
-        for group_id in sorted(offsets.groups()):
-            for where, offset in sorted(offsets.of_group(group_id).items()):
-                if where.topic not in topics or not self._is_suspect(where, offset):
-                    continue
-                topic_id = topics[where.topic]
-                if topic_id is None or offset.topic_id not in (NO_TOPIC_ID, topic_id):
-                    event.out.append(tombstone(group_id, where))
+        for group_id, where in self._of_topics(topics):
+            offset = offsets.get(group_id, where)
+            if offset is None or not self._is_suspect(where, offset):
+                continue
+            topic_id = topics[where.topic]
+            if topic_id is None or offset.topic_id not in (NO_TOPIC_ID, topic_id):
+                event.out.append(tombstone(group_id, where))
 
     def expire(self, group_id: str, event: GroupEvent, now_ms: int) -> None:
         """Delete old offsets of a group, then the group itself if nothing is left (KIP-211)."""
@@ -225,6 +229,11 @@ class OffsetHandler:
             event.out.append(tombstone(group_id, where))
         if group.is_unused and not waiting and len(expired) == len(offsets):
             self._table.delete(group, event)
+
+
+def _is_foreign(offset: StoredOffset, topic: GroupTopic | None) -> bool:
+    """Return whether an offset is not known to be of the topic that has its name now."""
+    return topic is None or offset.topic_id not in (NO_TOPIC_ID, topic.topic_id)
 
 
 def _stored(offset: OffsetToCommit, wall_ms: int, expire_ms: int | None) -> StoredOffset:

@@ -271,6 +271,26 @@ def test_deleted_topic_loses_its_offsets_in_every_group(shard: GroupShard) -> No
     assert shard.registry.group_ids() == ["g"]
 
 
+def test_the_deletion_of_a_topic_looks_at_no_offset_of_others(shard: GroupShard) -> None:
+    """Each went through all offsets of the shard, on the event loop."""
+    for number in range(20):
+        commit(shard, group_id=f"g{number}", where=VIEWS_0)
+    commit(shard, where=CLICKS_0)
+    looked_at: list[TopicPartition] = []
+    offsets = shard.registry._table.offsets
+    topic_ids = offsets.topic_ids
+
+    def counted(group_id: str, where: TopicPartition) -> set[UUID]:
+        looked_at.append(where)
+        return topic_ids(group_id, where)
+
+    offsets.topic_ids = counted  # type: ignore[method-assign]
+    shard.run(shard.registry.forget_topics({"clicks": UUID(int=1)}))
+
+    assert looked_at == [CLICKS_0]
+    assert fetch(shard, CLICKS_0).offset == -1
+
+
 def test_a_topic_that_was_created_again_keeps_its_offsets(shard: GroupShard) -> None:
     """The broker hears late of the deletion of the first one."""
     new = OffsetToCommit(offset=5, topic_id=UUID(int=2))

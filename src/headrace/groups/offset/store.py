@@ -10,6 +10,8 @@ Rule 2: what counts is the order in the log. A transactional offset that was wri
         commit does not replace it, though its marker comes later.
 Rule 3: a waiting offset keeps its partition from expiring, and a fetch that asks for stable offsets
         (KIP-447) is refused, and the client retries.
+Rule 4: the offsets of a topic are found without a look at those of others: there may be hundreds of
+        thousands, and every topic that is deleted asks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,12 +37,18 @@ class _Entry:
     offset: StoredOffset
 
 
+_Offsets = dict[str, dict[TopicPartition, _Entry]]
+"""Offsets by group and partition."""
+
+
 class OffsetStore:
     """Committed offsets of one shard. Not for several threads."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[TopicPartition, _Entry]] = {}
-        self._waiting: dict[ProducerId, dict[str, dict[TopicPartition, _Entry]]] = {}
+        self._groups: _Offsets = {}
+        self._waiting: dict[ProducerId, _Offsets] = {}
+        # How many entries there are, committed and waiting, by topic, group and partition.
+        self._counts: dict[str, dict[str, dict[int, int]]] = {}
         self._positions = count()
 
     def apply(self, record: OffsetCommitRecord, producer: Producer | None = None) -> None:
@@ -52,21 +60,20 @@ class OffsetStore:
             return
         entry = _Entry(position, record.value)
         if producer is None:
-            self._groups.setdefault(record.group, {})[where] = entry
+            self._put(self._groups, record.group, where, entry)
         else:
             waiting = self._waiting.setdefault(producer.producer_id, {})
-            waiting.setdefault(record.group, {})[where] = entry
+            self._put(waiting, record.group, where, entry)
 
     def complete_transaction(self, producer_id: ProducerId, *, commit: bool) -> frozenset[str]:
         """Apply a marker and return the groups whose waiting offsets it decided."""
         waiting = self._waiting.pop(producer_id, {})
-        if commit:
-            for group_id, entries in waiting.items():
-                committed = self._groups.setdefault(group_id, {})
-                for where, entry in entries.items():
-                    known = committed.get(where)
-                    if known is None or known.position < entry.position:
-                        committed[where] = entry
+        for group_id, entries in waiting.items():
+            for where, entry in entries.items():
+                known = self._groups.get(group_id, {}).get(where)
+                if commit and (known is None or known.position < entry.position):
+                    self._put(self._groups, group_id, where, entry)
+                self._uncount(group_id, where)
         return frozenset(waiting)
 
     def get(self, group_id: str, where: TopicPartition) -> StoredOffset | None:
@@ -97,14 +104,24 @@ class OffsetStore:
             seen.update(groups)
         return iter(seen)
 
-    def topic_ids(self, group_id: str) -> dict[TopicPartition, set[UUID]]:
-        """Return the ids of the topics that a group's offsets were committed for, by partition, the
-        waiting ones too."""
-        ids: dict[TopicPartition, set[UUID]] = {}
-        for groups in (self._groups, *self._waiting.values()):
-            for where, entry in groups.get(group_id, {}).items():
-                ids.setdefault(where, set()).add(entry.offset.topic_id)
-        return ids
+    def topics(self) -> list[str]:
+        """Return the topics that there are offsets of, waiting ones included."""
+        return list(self._counts)
+
+    def of_topic(self, topic: str) -> list[tuple[str, TopicPartition]]:
+        """Return the group and the partition of each offset of a topic, waiting ones included."""
+        return [
+            (group_id, TopicPartition(topic, partition))
+            for group_id, partitions in self._counts.get(topic, {}).items()
+            for partition in partitions
+        ]
+
+    def topic_ids(self, group_id: str, where: TopicPartition) -> set[UUID]:
+        """Return the ids of the topics that a group's offsets of a partition were committed for,
+        the waiting ones too."""
+        return {
+            groups[group_id][where].offset.topic_id for groups in self._holding(group_id, where)
+        }
 
     def tombstones(self, group_id: str) -> list[OffsetCommitRecord]:
         """Return the records that delete every offset of a group, the waiting ones too."""
@@ -113,17 +130,42 @@ class OffsetStore:
 
     def _remove(self, group_id: str, where: TopicPartition) -> None:
         """Remove an offset, and waiting ones too: the group or the topic is gone."""
-        self._drop(self._groups, group_id, where)
-        for producer_id in list(self._waiting):
-            waiting = self._waiting[producer_id]
-            self._drop(waiting, group_id, where)
-            if not waiting:
-                del self._waiting[producer_id]
+        emptied = False
+        for groups in self._holding(group_id, where):
+            entries = groups[group_id]
+            del entries[where]
+            if not entries:
+                del groups[group_id]
+            emptied = emptied or not groups
+            self._uncount(group_id, where)
+        if emptied:
+            self._waiting = {id_: groups for id_, groups in self._waiting.items() if groups}
 
-    @staticmethod
-    def _drop(
-        groups: dict[str, dict[TopicPartition, _Entry]], group_id: str, where: TopicPartition
-    ) -> None:
-        entries = groups.get(group_id)
-        if entries is not None and entries.pop(where, None) is not None and not entries:
+    def _holding(self, group_id: str, where: TopicPartition) -> list[_Offsets]:
+        """Return where a partition has an offset of the group: committed, or in transactions."""
+        left = self._counts.get(where.topic, {}).get(group_id, {}).get(where.partition, 0)
+        found: list[_Offsets] = []
+        for groups in (self._groups, *self._waiting.values()):
+            if len(found) == left:
+                break
+            if where in groups.get(group_id, ()):
+                found.append(groups)
+        return found
+
+    def _put(self, groups: _Offsets, group_id: str, where: TopicPartition, entry: _Entry) -> None:
+        entries = groups.setdefault(group_id, {})
+        if where not in entries:
+            counts = self._counts.setdefault(where.topic, {}).setdefault(group_id, {})
+            counts[where.partition] = counts.get(where.partition, 0) + 1
+        entries[where] = entry
+
+    def _uncount(self, group_id: str, where: TopicPartition) -> None:
+        groups = self._counts[where.topic]
+        partitions = groups[group_id]
+        partitions[where.partition] -= 1
+        if not partitions[where.partition]:
+            del partitions[where.partition]
+        if not partitions:
             del groups[group_id]
+        if not groups:
+            del self._counts[where.topic]

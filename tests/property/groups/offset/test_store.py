@@ -7,6 +7,7 @@ import pytest
 
 from headrace.groups.effect import Producer
 from headrace.groups.offset.message import CommitRequest, OffsetToCommit
+from headrace.groups.offset.store import OffsetStore
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from testkit.simulation.group_shard import GroupShard
 
@@ -55,6 +56,8 @@ class Model:
 
 
 def check(shard: GroupShard, model: Model) -> None:
+    for registry in (shard.registry, shard.replica()):
+        check_index(registry._table.offsets, model)
     for group in GROUPS:
         for registry in (shard.registry, shard.replica()):
             plain = registry.fetch_offsets(group, PARTITIONS)
@@ -62,6 +65,23 @@ def check(shard: GroupShard, model: Model) -> None:
             for where in PARTITIONS:
                 assert plain[where].offset == model.offset((group, where))
                 assert (stable[where].error is not None) == model.unstable((group, where))
+
+
+def check_index(offsets: OffsetStore, model: Model) -> None:
+    """The offsets of each topic are all that are committed or wait, and no others."""
+    there = {
+        (group, where)
+        for group in GROUPS
+        for where in PARTITIONS
+        if model.offset((group, where)) != -1 or model.unstable((group, where))
+    }
+    assert set(offsets.topics()) == {where.topic for _, where in there}
+    for topic in ("t", "u"):
+        found = offsets.of_topic(topic)
+        assert sorted(found) == sorted(each for each in there if each[1].topic == topic)
+        for group, where in found:
+            holding = offsets._holding(group, where)
+            assert len(holding) == offsets._counts[topic][group][where.partition]
 
 
 @pytest.mark.parametrize("seed", range(30))
