@@ -43,14 +43,15 @@ def assign_uniform(
 ) -> Assignment:
     """Return a balanced and sticky plan. `topics` holds only topics that exist."""
     owned = _kept(members, topics)
+    subscribers = _subscribers(members, topics)
     if len({member.topics for member in members.values()}) == 1:
         _trim_to_quota(
             owned, sum(topics[id_].partition_count for id_ in _subscribed(members, topics))
         )
-        _assign_unowned(owned, members, topics)
+        _assign_unowned(owned, subscribers, topics)
     else:
-        _assign_unowned(owned, members, topics)
-        while _balance_once(owned, members, topics):
+        _assign_unowned(owned, subscribers, topics)
+        while _balance_once(owned, subscribers, topics):
             pass
     return {member_id: frozenset(partitions) for member_id, partitions in owned.items()}
 
@@ -123,7 +124,7 @@ def _trim_to_quota(owned: dict[str, set[TopicIdPartition]], total: int) -> None:
 
 def _assign_unowned(
     owned: dict[str, set[TopicIdPartition]],
-    members: Mapping[str, Subscriber],
+    subscribers_of: Mapping[UUID, list[str]],
     topics: Mapping[UUID, GroupTopic],
 ) -> None:
     """Assign each partition without an owner to the subscriber that has least.
@@ -131,7 +132,6 @@ def _assign_unowned(
     Topics with few subscribers go first: their partitions have the least choice.
     """
     taken = set().union(*owned.values())
-    subscribers_of = _subscribers(members, topics)
     heap: list[tuple[int, str]] = []
     heap_of: list[str] | None = None
     for topic_id in sorted(
@@ -173,7 +173,7 @@ def _subscribers(
 
 def _balance_once(
     owned: dict[str, set[TopicIdPartition]],
-    members: Mapping[str, Subscriber],
+    subscribers_of: Mapping[UUID, list[str]],
     topics: Mapping[UUID, GroupTopic],
 ) -> bool:
     """Move partitions, topic by topic, from the largest member to the smallest.
@@ -181,27 +181,31 @@ def _balance_once(
     Returns whether any moved.
 
     The giver of a partition has at least two more than the receiver, so the sum of the squared
-    sizes falls with each move and the repetition ends.
+    sizes falls with each move and the repetition ends. A topic is looked at only through its
+    holders; who of its subscribers is the smallest is found again after moves alone. So the work
+    grows with the partitions, and not with topics times members.
     """
     moved = False
-    held: dict[tuple[str, UUID], list[TopicIdPartition]] = defaultdict(list)
-    for member_id, partitions in owned.items():
-        for partition in sorted(partitions):
-            held[member_id, partition.topic_id].append(partition)
-    subscribers_of = _subscribers(members, topics)
-    for topic_id in sorted(subscribers_of, key=lambda id_: topics[id_].name):
-        subscribers = subscribers_of[topic_id]
-        while True:
-            givers = [member_id for member_id in subscribers if held.get((member_id, topic_id))]
-            if not givers:
-                break
-            giver = max(givers, key=lambda member_id: len(owned[member_id]))
-            receiver = min(subscribers, key=lambda member_id: len(owned[member_id]))
+    held: dict[UUID, dict[str, list[TopicIdPartition]]] = defaultdict(lambda: defaultdict(list))
+    for member_id in sorted(owned):
+        for partition in sorted(owned[member_id]):
+            held[partition.topic_id][member_id].append(partition)
+    smallest: dict[int, str] = {}  # by the identity of the list: topics share few of them
+    for topic_id in sorted(held, key=lambda id_: topics[id_].name):
+        subscribers, holders = subscribers_of[topic_id], held[topic_id]
+        while holders:
+            if id(subscribers) not in smallest:
+                smallest[id(subscribers)] = min(subscribers, key=lambda id_: len(owned[id_]))
+            receiver = smallest[id(subscribers)]
+            giver = max(holders, key=lambda id_: len(owned[id_]))
             if len(owned[giver]) - len(owned[receiver]) < 2:
                 break
-            partition = held[giver, topic_id].pop()
+            partition = holders[giver].pop()
+            if not holders[giver]:
+                del holders[giver]
             owned[giver].remove(partition)
             # It was the smallest, so it will give away none of this topic: `held` need not know.
             owned[receiver].add(partition)
+            smallest.clear()
             moved = True
     return moved

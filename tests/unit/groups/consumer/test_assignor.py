@@ -1,7 +1,13 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
-from headrace.groups.consumer.assignor import Assignment, Subscriber, assign_range, assign_uniform
+from headrace.groups.consumer.assignor import (
+    Assignment,
+    Subscriber,
+    _balance_once,
+    assign_range,
+    assign_uniform,
+)
 from headrace.groups.topic import GroupTopic, TopicIdPartition
 
 A, B = UUID(int=1), UUID(int=2)
@@ -167,3 +173,27 @@ def test_range_puts_static_members_first_in_the_order_of_their_instances() -> No
     plan = assign_range(joined, topics(a=4))
 
     assert plan == {"z": parts(A, 0), "y": parts(A, 1), "m": parts(A, 2), "n": parts(A, 3)}
+
+
+class Counted(list[str]):
+    """Subscribers of topics, which count how often someone goes through them."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.walks += 1
+        return super().__iter__()
+
+
+def test_balancing_goes_through_the_subscribers_once_per_move_and_not_per_topic() -> None:
+    ids = [UUID(int=number) for number in range(100)]
+    known = {id_: GroupTopic(f"t{id_.int:03}", id_, 1) for id_ in ids}
+    subscribers = Counted(["m", "n"])
+    owned = {
+        "m": {TopicIdPartition(id_, 0) for id_ in ids[:53]},
+        "n": {TopicIdPartition(id_, 0) for id_ in ids[53:]},
+    }
+
+    assert _balance_once(owned, dict.fromkeys(ids, subscribers), known)
+    assert [len(owned[member_id]) for member_id in ("m", "n")] == [50, 50]
+    assert subscribers.walks == 3 + 1
