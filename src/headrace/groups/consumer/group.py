@@ -27,7 +27,6 @@ Rule 7:  topics enter the plan through a hash of the subscribed ones, checked wh
 Rule 8:  time comes in as `now_ms`, milliseconds since 1970 from a clock that does not jump.
 """
 
-from collections.abc import Collection
 from dataclasses import replace
 from uuid import UUID
 
@@ -51,6 +50,7 @@ from headrace.groups.consumer.message import (
     ConsumerHeartbeatReply,
 )
 from headrace.groups.consumer.reconciliation import reconcile
+from headrace.groups.consumer.seen_topics import SeenTopics
 from headrace.groups.consumer.state import ConsumerState
 from headrace.groups.consumer.topic_visibility import TopicVisibility
 from headrace.groups.effect import GroupOutput, Token
@@ -86,9 +86,9 @@ class ConsumerGroup:
         self.image = ConsumerGroupImage(group_id)
         self.timers = MemberTimers()
         self._visibility = TopicVisibility()
-        self._seen_version: int | None = None
-        self._seen_names: Collection[str] | None = None
-        self._seen_rights_version: int | None = None
+        self._seen: SeenTopics | None = None
+        # Expressions of members that are gone since.
+        self._left: frozenset[str] = frozenset()
 
     def draft(self) -> "ConsumerGroup":
         """Return a copy to work on."""
@@ -325,21 +325,19 @@ class ConsumerGroup:
             or known.subscribed_topic_regex != reported.subscribed_topic_regex
         )
         other_rights = self._visibility.store(member_id, rights)
-        names, rights_version = topics.names(), None if rights is None else rights.version
-        resolved = (
-            self._seen_names is names
-            and self._seen_rights_version == rights_version
-            and not other_rights
-        )
-        if not changed and resolved and self._seen_version == topics.version:
-            return False
+        seen = SeenTopics.of(topics, rights)
+        touched: frozenset[str] | None = None
+        if seen.matches_like(self._seen):
+            touched = self._left
+            if changed or other_rights:
+                former = None if known is None else known.subscribed_topic_regex
+                touched |= {former or "", reported.subscribed_topic_regex or ""}
+            elif self._seen == seen:
+                return False
         self._drop_unused_regexes(out)
-        hidden_otherwise: set[str] = set()
-        if changed or not resolved:
-            self._resolve_regexes(topics, now_ms, out, restricted=rights is not None)
-            hidden_otherwise = self._visibility.hide(self.members, self.image.regexes)
-        self._seen_version = topics.version
-        self._seen_names, self._seen_rights_version = names, rights_version
+        self._resolve_regexes(topics, now_ms, out, touched, restricted=rights is not None)
+        hidden_otherwise = self._visibility.hide(self.members, self.image.regexes, touched)
+        self._seen, self._left = seen, frozenset()
         if (
             changed
             or hidden_otherwise
@@ -355,17 +353,23 @@ class ConsumerGroup:
             self.emit(RegexRecord(group=self.group_id, regex=regex, value=None), out)
 
     def _resolve_regexes(
-        self, topics: TopicSource, now_ms: int, out: GroupOutput, *, restricted: bool
+        self,
+        topics: TopicSource,
+        now_ms: int,
+        out: GroupOutput,
+        touched: frozenset[str] | None,
+        *,
+        restricted: bool,
     ) -> None:
-        for regex in sorted(regex for regex in self.image.used_regexes() if regex):
+        """Match expressions with the topics: those `touched`, or all (`seen_topics`)."""
+        used = {regex for regex in self.image.used_regexes() if regex}
+        for regex in sorted(used if touched is None else used & touched):
             known = self.image.regexes.get(regex)
+            if known is not None and touched is not None and not restricted:
+                continue
             matches = matching_topics(regex, topics.names())
             if restricted:
-                readers = [
-                    id_
-                    for id_, each in self.members.items()
-                    if each.subscribed_topic_regex == regex
-                ]
+                readers = self.image.readers(regex)
                 matches = self._visibility.visible(regex, matches, readers, known)
             if known is None or known.topics != matches:
                 resolved = ResolvedRegex(
@@ -460,6 +464,7 @@ class ConsumerGroup:
         self.emit(record, out)
 
     def _forget_member(self, member_id: str, out: GroupOutput) -> None:
+        self._left |= {self.members[member_id].subscribed_topic_regex or ""}
         for record in self.image.member_tombstones(member_id):
             self.emit(record, out)
         self.timers.forget(member_id)

@@ -210,6 +210,10 @@ class ConsumerGroupImage:
         """Return what the members subscribe to by regex; None where one subscribes by name only."""
         return {member.subscribed_topic_regex for member in self.members.values()}
 
+    def readers(self, regex: str) -> list[str]:
+        """Return the members that subscribe by a regular expression."""
+        return [id_ for id_, each in self.members.items() if each.subscribed_topic_regex == regex]
+
     def topic_hash(self, topics: TopicSource) -> int:
         """Return a number that changes when a subscribed topic appears, goes or grows.
 

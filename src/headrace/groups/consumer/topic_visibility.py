@@ -10,7 +10,7 @@ Rule 1: nothing here is durable. Rights are known from a member's first heartbea
 Rule 2: without an authorizer there are no rights, and every member sees every topic.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from headrace.groups.record import MemberMetadata, ResolvedRegex
 from headrace.groups.topic import TopicRights
@@ -89,16 +89,26 @@ class TopicVisibility:
         return decided
 
     def hide(
-        self, members: Mapping[str, MemberMetadata], regexes: Mapping[str, ResolvedRegex]
+        self,
+        members: Mapping[str, MemberMetadata],
+        regexes: Mapping[str, ResolvedRegex],
+        touched: Collection[str] | None = None,
     ) -> set[str]:
         """Compute again what is hidden from each member; return those for which it has changed.
 
         Call it after `visible` for each expression.
+
+        Args:
+            touched: the expressions whose members to look at, "" for none; all without it.
         """
         hidden: dict[tuple[TopicRights, str], frozenset[str]] = {}
+        in_use: set[tuple[TopicRights, str]] = set()
         changed = set()
         for member_id, rights in self._rights.items():
             regex = members[member_id].subscribed_topic_regex or ""
+            in_use.add((rights, regex))
+            if touched is not None and regex not in touched:
+                continue
             resolved = regexes.get(regex)
             if (rights, regex) not in hidden:
                 may = self._decided.get((rights, regex), {})
@@ -107,6 +117,6 @@ class TopicVisibility:
             if hidden[rights, regex] != self.hidden_from(member_id):
                 changed.add(member_id)
             self._hidden[member_id] = hidden[rights, regex]
-        for unused in self._decided.keys() - hidden.keys():
+        for unused in self._decided.keys() - in_use:
             del self._decided[unused]
         return changed
