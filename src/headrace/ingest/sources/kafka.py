@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from headrace.audit.tally import Tally
@@ -15,10 +16,17 @@ from headrace.ingest.kafka.client_config import client_settings, consumer_config
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.source import PollableSource
 
+_log = structlog.get_logger(__name__)
+
 
 class KafkaSource(PollableSource):
     """Reads topics as a member of a consumer group. It commits offsets when the events are in the
-    channel, so that a crash repeats at most one batch of each partition."""
+    channel, so that a crash repeats at most one batch of each partition.
+
+    A fetch may hold records of one partition and the error of another, whose topic was deleted or
+    may not be read any more. The records are delivered before the error is raised, because the
+    consumer's position is behind them already.
+    """
 
     SETTINGS = (
         text("kafka.bootstrap.servers", "The bootstrap brokers.", required=True),
@@ -82,24 +90,26 @@ class KafkaSource(PollableSource):
             messages = self._consumer.consume(self._batch, min(self._seconds, 0.5))
         except KafkaException as error:
             raise IngestError(f"cannot read from Kafka: {error.args[0]}") from error
-        good = [each for each in messages if _is_record(each)]
-        if not good:
-            return False
-        bodies, headers = [], []
-        for message in good:
-            extra, body = self._event(message)
-            bodies.append(body)
-            headers.append(extra)
+        records = [each for each in messages if each.error() is None]
+        problem = next((each.error() for each in messages if _is_problem(each)), None)
+        if records:
+            self._hand_over(records)
+        if problem is not None:
+            raise IngestError(f"cannot read from Kafka: {problem}")
+        return bool(records)
+
+    def _hand_over(self, records: list[Any]) -> None:
+        """Deliver records and commit their offsets, or go back to the first ones."""
         try:
-            self.deliver(EventBatch(bodies, headers))
+            events = [self._event(each) for each in records]
+            self.deliver(EventBatch([body for _, body in events], [own for own, _ in events]))
         except Exception:
-            self._rewind(good)
+            self._rewind(records)
             raise
-        self._commit(good)
+        self._commit(records)
         if self._tally is not None:
-            for message in good:
-                self._tally.count(message.topic(), message.timestamp()[1])
-        return True
+            for record in records:
+                self._tally.count(record.topic(), record.timestamp()[1])
 
     def _event(self, message: Any) -> tuple[Headers, bytes]:
         body = message.value() or b""
@@ -130,7 +140,17 @@ class KafkaSource(PollableSource):
         for message in messages:
             first.setdefault((message.topic(), message.partition()), message.offset())
         for (topic, partition), offset in first.items():
-            self._consumer.seek(TopicPartition(topic, partition, offset))
+            try:
+                self._consumer.seek(TopicPartition(topic, partition, offset))
+            except KafkaException as error:
+                # Another member owns the partition now, and reads on at the committed offset.
+                _log.warning(
+                    "partition_not_rewound",
+                    source=self.name,
+                    topic=topic,
+                    partition=partition,
+                    reason=str(error.args[0]),
+                )
 
     def _commit(self, messages: Iterable[Any]) -> None:
         last: dict[tuple[str, int], int] = {}
@@ -144,15 +164,7 @@ class KafkaSource(PollableSource):
             raise IngestError(f"offsets were not committed: {error.args[0]}") from error
 
 
-def _is_record(message: Any) -> bool:
-    """Return whether a message is a record; a retriable error is none.
-
-    Raises:
-        IngestError: the message is an error that a retry does not solve.
-    """
+def _is_problem(message: Any) -> bool:
+    """Return whether a message is an error that a retry of the client does not solve."""
     error = message.error()
-    if error is None:
-        return True
-    if error.fatal() or not error.retriable():
-        raise IngestError(f"cannot read from Kafka: {error}")
-    return False
+    return error is not None and (error.fatal() or not error.retriable())
