@@ -1,8 +1,8 @@
 """The file_roll sink: events in files of a directory, with a new file at intervals."""
 
 import time
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import EventBatch
@@ -41,7 +41,7 @@ class FileRollSink(Sink):
         parameters = settings.below("sink.serializer")
         self._new_serializer = make_serializer(settings, "sink.serializer", parameters)
         self._serializer: Serializer | None = None
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
         self._size = 0
         self._started_ms = 0
         self._count = 0
@@ -63,8 +63,7 @@ class FileRollSink(Sink):
         try:
             file, serializer = self._open()
             data = serializer.encode(batch)
-            file.write(data)
-            file.flush()
+            _write_all(file, data)
         except OSError as error:
             self._truncate()
             raise DeliveryFailed(f"cannot write below {self._folder}: {error.strerror}") from error
@@ -75,7 +74,7 @@ class FileRollSink(Sink):
         if self._file is not None and due:
             self._close()
 
-    def _open(self) -> tuple[BinaryIO, Serializer]:
+    def _open(self) -> tuple[FileIO, Serializer]:
         if self._file is None or self._serializer is None:
             self._serializer = self._new_serializer()
             self._count += 1
@@ -85,10 +84,11 @@ class FileRollSink(Sink):
             )
             path = self._folder / (f"{name}.{extension}" if extension else name)
             self._file = path.open("xb", buffering=0)
-            head = self._serializer.head()
-            self._file.write(head)
-            self._size = len(head)
+            self._size = 0
             self._opened_at = time.monotonic()
+            head = self._serializer.head()
+            _write_all(self._file, head)
+            self._size = len(head)
         return self._file, self._serializer
 
     def _truncate(self) -> None:
@@ -104,3 +104,11 @@ class FileRollSink(Sink):
         if self._file is not None:
             self._file.close()
             self._file = self._serializer = None
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    """Write all of it: a disk that is nearly full takes what fits, says how much that was, and
+    fails only the next write."""
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) or 0 :]

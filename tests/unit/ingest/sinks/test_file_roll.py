@@ -2,6 +2,9 @@
 
 import errno
 import io
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -58,6 +61,48 @@ def test_a_batch_that_the_disk_refused_leaves_no_half(tmp_path: Path) -> None:
     sink.deliver(EventBatch.plain([b"refused"]))
     sink.stop()
     assert sorted(file_contents(tmp_path).values()) == [b"refused\n", b"safe\n"]
+
+
+@pytest.mark.parametrize("serializer", ["text", "avro_event"])
+def test_a_full_disk_that_takes_part_of_a_write_gets_no_acknowledgement(
+    tmp_path: Path, serializer: str
+) -> None:
+    """The kernel takes what fits and says how much that was; only the next write fails."""
+    texts = {"sink.directory": str(tmp_path), "sink.serializer": serializer}
+    sink = make("sink", "file_roll", texts)
+    assert isinstance(sink, Sink)
+    sink.start()
+    sink.deliver(EventBatch.plain([b"safe"]))
+    (path,) = tmp_path.iterdir()
+    before = path.read_bytes()
+    batch = EventBatch.plain([b"%04d" % number for number in range(100)])
+    with largest_file(len(before) + 50), pytest.raises(DeliveryFailed, match="File too large"):
+        sink.deliver(batch)
+    assert path.read_bytes() == before
+    with largest_file(5):  # not even Avro's head fits
+        for _ in range(2):
+            with pytest.raises(DeliveryFailed, match="File too large"):
+                sink.deliver(batch)
+    assert {file.stat().st_size for file in tmp_path.iterdir() if file != path} == {0}
+    sink.deliver(batch)
+    sink.stop()
+    whole = [data for data in file_contents(tmp_path).values() if data not in (b"", before)]
+    if serializer == "text":
+        assert whole == [b"".join(b"%04d\n" % number for number in range(100))]
+    else:
+        assert [each.body for each in avro_events(whole[0])] == batch.bodies
+
+
+@contextmanager
+def largest_file(size_bytes: int) -> Iterator[None]:
+    """Limit the size of this process's files: the nearest thing to a full disk that needs no root.
+    Python ignores the signal SIGXFSZ, so that a write at the limit fails."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_headers_can_be_written_too(tmp_path: Path) -> None:
