@@ -84,7 +84,9 @@ class ReplayableSource(PollableSource):
     """A pollable source that can continue at a given position, so that the position can be stored
     with the events it delivered (decision 0013).
 
-    With a ledger, every batch carries marks, and the source stores no position itself.
+    With a ledger, every batch carries marks, and the source stores no position itself. `start`
+    begins at the committed marks: no channel has an event of the source then that is not committed,
+    also when it starts again in the same run.
     """
 
     ledger: Ledger | None = None

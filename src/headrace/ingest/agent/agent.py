@@ -1,7 +1,7 @@
 """Starts and stops an agent: channels, sinks, sources; and in the opposite order."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import structlog
 
@@ -32,7 +32,7 @@ class Agent:
     def __init__(self, assembly: Assembly) -> None:
         self.assembly = assembly
         self._sinks: list[Runner] = []
-        self._sources: list[Runner] = []
+        self._sources: dict[str, Runner] = {}
 
     def start(self, running: Iterable[Channel] = ()) -> None:
         """Start everything. Sources and sinks that fail to start are retried in their threads; a
@@ -62,16 +62,18 @@ class Agent:
             runner.start()
 
     def start_sources(self) -> None:
-        self._sources = [SourceRunner(each) for each in self.assembly.sources.values()]
-        for runner in self._sources:
-            runner.start()
+        """Start the sources that do not run."""
+        for name, source in self.assembly.sources.items():
+            if name not in self._sources:
+                self._sources[name] = SourceRunner(source)
+                self._sources[name].start()
 
     def wait_ready(self, seconds: float = 30.0) -> bool:
         """Wait until every source and sink has started; return False if some have not in time."""
         deadline = time.monotonic() + seconds
         return all(
             runner.ready.wait(max(0.0, deadline - time.monotonic()))
-            for runner in (*self._sinks, *self._sources)
+            for runner in (*self._sinks, *self._sources.values())
         )
 
     def stop(self, drain_seconds: float = 10.0) -> None:
@@ -86,9 +88,12 @@ class Agent:
         self.stop_channels(self.assembly.channels.values())
         _log.info("agent_stopped", agent=self.assembly.name)
 
-    def stop_sources(self) -> None:
-        _stop(self._sources)
-        self._sources = []
+    def stop_sources(self, without: Collection[str] = ()) -> None:
+        """Stop the sources, but for those of these names."""
+        names = [name for name in self._sources if name not in without]
+        _stop([self._sources[name] for name in names])
+        for name in names:
+            del self._sources[name]
 
     def stop_sinks(self) -> None:
         _stop(self._sinks)
@@ -102,16 +107,19 @@ class Agent:
                 _log.error("stop_failed", component=channel.name, reason=str(error))
             channel.counters.stopped()
 
-    def drain(self, seconds: float) -> list[str]:
+    def drain(self, seconds: float, without: Collection[str] = ()) -> list[str]:
         """Wait until the channels that are not durable are empty; return those that are not.
 
         It gives up early when no event has left them for a while: their sinks are down.
+
+        Args:
+            without: the names of channels that need not be empty.
         """
         deadline = time.monotonic() + seconds
         sizes: dict[str, int] = {}
         moved_at = time.monotonic()
         while True:
-            before, sizes = sizes, self._volatile_sizes()
+            before, sizes = sizes, self._volatile_sizes(without)
             now = time.monotonic()
             if sizes != before:
                 moved_at = now
@@ -119,12 +127,12 @@ class Agent:
                 return list(sizes)
             time.sleep(_DRAIN_POLL_SECONDS)
 
-    def _volatile_sizes(self) -> dict[str, int]:
+    def _volatile_sizes(self, without: Collection[str]) -> dict[str, int]:
         drained = {sink.channel.name for sink in self.assembly.sinks.values()}
         return {
             name: channel.size
             for name, channel in self.assembly.channels.items()
-            if not channel.DURABLE and channel.size and name in drained
+            if not channel.DURABLE and channel.size and name in drained and name not in without
         }
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from headrace.ingest.agent.component_type import find_component
 from headrace.ingest.channel import Channel
 from headrace.ingest.channel_processor import ChannelProcessor
+from headrace.ingest.channels.memory import MemoryChannel
 from headrace.ingest.component import Component
 from headrace.ingest.config.plan import (
     AgentPlan,
@@ -222,7 +223,7 @@ def _ledger_of(assembly: Assembly, plan: SourcePlan) -> Ledger | str:
     own: Ledger | None = getattr(channel, "ledger", None)
     if own is not None:
         return own
-    if type(channel).__name__ != "MemoryChannel":
+    if not isinstance(channel, MemoryChannel):
         return (
             f"channel {channel_name} stores no position with its events; use a memory channel, or "
             "a Kafka channel with kafka.transactional.id"

@@ -11,6 +11,7 @@ from headrace.config.properties import read_properties
 from headrace.ingest.agent.agent import Agent
 from headrace.ingest.agent.assembly import Assembly, assemble
 from headrace.ingest.channel import Channel
+from headrace.ingest.channels.memory import MemoryChannel
 from headrace.ingest.config.plan import Severity
 from headrace.ingest.config.reader import plan_agent
 from headrace.ingest.source import ReplayableSource
@@ -28,8 +29,11 @@ class AgentSupervisor:
     Rule 2: later, a file with an error, or with a channel that cannot start, changes nothing: the
         old configuration runs on.
     Rule 3: a channel whose settings did not change stays, with its events. A channel that is
-        removed is emptied first; if its sinks cannot empty it, the change waits. A channel of an
-        exactly-once source is emptied too: the source starts again after the committed events.
+        removed is emptied first; if its sinks cannot empty it, the change waits.
+    Rule 4: no change waits for the memory channel of an exactly-once source. What its sink has not
+        committed is dropped with it, and the source, which begins after the committed events,
+        delivers it again. So such a source runs on until a change is certain: started again before
+        a channel that still has its events, it would deliver them twice.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -102,17 +106,22 @@ class AgentSupervisor:
 
     def _swap(self, agent: Agent, new: Assembly) -> bool:
         old = agent.assembly
-        agent.stop_sources()
+        once = _exactly_once(old)
+        agent.stop_sources(without=once)
         left = [
             name
-            for name in agent.drain(_DRAIN_SECONDS)
-            if new.channels.get(name) is not old.channels[name] or name in _exactly_once(old)
+            for name in agent.drain(_DRAIN_SECONDS, without=once.values())
+            if new.channels.get(name) is not old.channels[name]
         ]
         if left:
             _log.error("configuration_waits", channels=left, reason="sinks do not empty them")
             agent.start_sources()
             return False
+        agent.stop_sources()
+        agent.drain(_DRAIN_SECONDS)
         agent.stop_sinks()
+        for name in once.values():
+            _drop_events(old.channels[name])
         kept = [each for name, each in old.channels.items() if new.channels.get(name) is each]
         agent.stop_channels(each for each in old.channels.values() if each not in kept)
         successor = Agent(new)
@@ -128,12 +137,16 @@ class AgentSupervisor:
         return True
 
     def _kept(self, old: Assembly) -> dict[str, Channel]:
-        """Return the channels that the file describes with unchanged settings."""
+        """Return the channels that the file describes with unchanged settings, without those of
+        rule 4."""
+        dropped = _exactly_once(old).values()
         plan, _ = plan_agent(read_properties(self._path, os.environ), self._name)
         return {
             name: old.channels[name]
             for name, channel in plan.channels.items()
-            if name in old.channels and channel.same_as(old.plan.channels[name])
+            if name in old.channels
+            and name not in dropped
+            and channel.same_as(old.plan.channels[name])
         }
 
     def _assemble(self, keep: dict[str, Channel]) -> Assembly:
@@ -146,11 +159,21 @@ class AgentSupervisor:
         return hashlib.sha256(self._path.read_bytes()).digest()
 
 
-def _exactly_once(assembly: Assembly) -> set[str]:
-    """Return the channels of exactly-once sources: their sources would deliver the events again."""
+def _exactly_once(assembly: Assembly) -> dict[str, str]:
+    """Return the exactly-once sources whose events wait in memory, each with its channel. A Kafka
+    channel commits events when they are put into it."""
     return {
-        channel
+        name: channel
         for name, source in assembly.sources.items()
         if isinstance(source, ReplayableSource) and source.ledger is not None
         for channel in assembly.plan.sources[name].channels
+        if not assembly.channels[channel].DURABLE
     }
+
+
+def _drop_events(channel: Channel) -> None:
+    """Drop what the stopped sink of an exactly-once source has not committed."""
+    assert isinstance(channel, MemoryChannel), "an exactly-once source has no other channel"
+    if channel.size:
+        _log.info("events_left_to_source", channel=channel.name, count=channel.size)
+    channel.clear()

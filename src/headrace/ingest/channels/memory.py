@@ -12,8 +12,9 @@ DEFAULT_BYTES = 512 * 1024 * 1024
 _LARGE_BYTES = 512 * 1024
 
 
-class MemoryChannel(BoundedChannel[None]):
-    """A queue of batches as they were put; a take cuts events off the front.
+class MemoryChannel(BoundedChannel[int]):
+    """A queue of batches as they were put; a take cuts events off the front. The position of a take
+    is the number of `clear`s before it.
 
     Invariant: `byteCapacity` limits the bytes in the queue, as `capacity` limits the events. A
     batch above `byteCapacity` is accepted when the channel is empty, or it would never be.
@@ -35,6 +36,16 @@ class MemoryChannel(BoundedChannel[None]):
         self._byte_capacity = settings.number("byteCapacity") * share // 100
         self._queue: deque[EventBatch] = deque()
         self._used_bytes = 0
+        self._cleared = 0
+
+    def clear(self) -> None:
+        """Drop all events, also those that are taken: their transactions end without any effect on
+        the channel."""
+        with self._changed:
+            self._queue.clear()
+            self._used_count = self._used_bytes = 0
+            self._cleared += 1
+            self._changed.notify_all()
 
     def add(self, batches: list[EventBatch]) -> None:
         count = sum(map(len, batches))
@@ -54,7 +65,7 @@ class MemoryChannel(BoundedChannel[None]):
             self._changed.notify_all()
         self.counters.add("EventPutSuccessCount", count)
 
-    def remove(self, limit: int, wait: bool) -> Taken[None]:
+    def remove(self, limit: int, wait: bool) -> Taken[int]:
         """Remove the oldest events. A batch with marks is returned alone and whole, a large one
         alone."""
         with self._changed:
@@ -74,20 +85,26 @@ class MemoryChannel(BoundedChannel[None]):
                     taken.append(first.cut(0, room))
                     self._queue[0] = first.cut(room, len(first))
                 room -= len(taken[-1])
-        return Taken([], EventBatch.join(taken) if taken else EMPTY)
+            cleared = self._cleared
+        return Taken([cleared], EventBatch.join(taken) if taken else EMPTY)
 
-    def put_back(self, taken: list[Taken[None]]) -> None:
+    def put_back(self, taken: list[Taken[int]]) -> None:
         with self._changed:
-            self._queue.extendleft(each.batch for each in reversed(taken))
+            self._queue.extendleft(each.batch for each in reversed(self._present(taken)))
             self._changed.notify_all()
 
-    def commit_takes(self, taken: list[Taken[None]]) -> None:
+    def commit_takes(self, taken: list[Taken[int]]) -> None:
         count = sum(len(each.batch) for each in taken)
         with self._changed:
-            self._used_count -= count
-            self._used_bytes -= sum(each.batch.body_bytes for each in taken)
+            for each in self._present(taken):
+                self._used_count -= len(each.batch)
+                self._used_bytes -= each.batch.body_bytes
             self._changed.notify_all()
         self.counters.add("EventTakeSuccessCount", count)
+
+    def _present(self, taken: list[Taken[int]]) -> list[Taken[int]]:
+        """Return the takes since the last `clear`."""
+        return [each for each in taken if each.positions == [self._cleared]]
 
 
 def _is_large(taken: list[EventBatch]) -> bool:

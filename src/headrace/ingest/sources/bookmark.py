@@ -55,13 +55,17 @@ class Bookmark:
         return folder / f"{self._source.agent or 'agent'}.{self._source.name}.position.json"
 
     def load(self) -> None:
-        """Read the position of the last run. A source that starts again in the same run keeps its
-        own: the batches before it may still wait in a channel.
+        """Read the position of the last run. With a ledger that is the committed one, also for a
+        source that starts again in the same run: batches that were not committed are dropped before
+        it does.
 
         Raises:
             IngestError: it cannot be read, or a new one cannot be stored.
         """
-        self._take(self._stored())
+        stored = self._stored()
+        if self._source.ledger is not None:
+            self.value, self.number = None, 0
+        self._take(stored)
         self._uncertain = False
         if self._source.ledger is None:
             self._check_writable()

@@ -113,6 +113,9 @@ class FilesSource(ReplayableSource):
     def start(self) -> None:
         folder = open_folder(self.settings.text("path"))
         self._folder = folder._replace(root=folder.root.rstrip("/"))
+        if self.ledger is not None:
+            # Steps that were not committed are dropped before a source starts again.
+            self._known, self._number = {}, 0
         self._load()
         self._close()
         self._found.clear()

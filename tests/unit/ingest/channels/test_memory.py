@@ -5,6 +5,7 @@ from threading import Thread
 import pytest
 
 from headrace.ingest.channel import Channel
+from headrace.ingest.channels.memory import MemoryChannel
 from headrace.ingest.error import ChannelClosed, ChannelFull
 from headrace.ingest.event import EventBatch
 from headrace.model.error import ConfigError
@@ -78,3 +79,18 @@ def test_an_interrupted_put_raises_channel_closed() -> None:
 def test_a_transaction_larger_than_the_channel_is_a_mistake() -> None:
     with pytest.raises(ConfigError, match="transactionCapacity 200 is more than the capacity 100"):
         memory_channel(transactionCapacity="200")
+
+
+def test_takes_from_before_a_clear_have_no_effect() -> None:
+    channel = memory_channel()
+    assert isinstance(channel, MemoryChannel)
+    fill(channel, [b"1", b"2", b"3"])
+    rolled_back, committed = channel.begin(), channel.begin()
+    rolled_back.take(1)
+    committed.take(1)
+    channel.clear()
+    rolled_back.rollback()
+    committed.commit()
+    assert channel.size == 0
+    fill(channel, [b"4"])
+    assert drain(channel) == [b"4"]

@@ -76,8 +76,25 @@ def test_a_position_that_waits_in_a_channel_is_not_taken_back() -> None:
     bookmark.deliver(rows(b"1"), [1])
     assert isinstance(source.ledger, MemoryLedger)
     source.ledger.marks.replace({})  # as if the sink had committed nothing yet
-    bookmark.load()
+    source.lose = "before"
+    with pytest.raises(ChannelError):
+        bookmark.deliver(rows(b"2"), [2])
+    bookmark.settle()
     assert bookmark.value == [1]
+
+
+def test_a_source_that_starts_again_begins_at_the_committed_position() -> None:
+    """What it had delivered and the sink had not committed was dropped before."""
+    source = OneBatch(MemoryLedger())
+    bookmark = Bookmark(source, "table", None)
+    bookmark.load()
+    bookmark.deliver(rows(b"1"), [1])
+    assert isinstance(source.ledger, MemoryLedger)
+    committed = dict(source.ledger.marks.all())
+    bookmark.deliver(rows(b"2"), [2])
+    source.ledger.marks.replace(committed)
+    bookmark.load()
+    assert (bookmark.value, bookmark.number) == ([1], 1)
 
 
 def test_a_file_has_the_position_of_the_last_run(tmp_path: Path) -> None:
