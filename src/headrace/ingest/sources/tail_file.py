@@ -1,7 +1,7 @@
 """A file that a taildir source follows: its identity, and the position in it."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crc32c import crc32c
@@ -97,6 +97,25 @@ class TailFile:
             self.last_read = b""
             return True
         return False
+
+    def renumbered(self, device: int, path: Path) -> "TailFile | None":
+        """Return the file at a path, if it has our inode on a device of another number, and the
+        bytes that were read. It is closed if it has no more than those.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        # Without a checksum, at the beginning of a file and in Flume's positions, the name must do.
+        if path != self.path and not (self.head_bytes or self.tail_bytes):
+            return None
+        file = replace(self, device=device, path=path, descriptor=-1, looked_for=True)
+        file.open()
+        if file.check_identity():
+            file.close()
+            return None
+        if file.size() == file.position:
+            file.close()
+        return file
 
     def _reads_as_before(self) -> bool:
         if self.head_bytes:

@@ -3,6 +3,8 @@
 import os
 import re
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -49,7 +51,8 @@ class TaildirSource(ReplayableSource):
     """Delivers every line of every file that matches, once.
 
     Rule 1: the inode identifies a file. Renaming it changes nothing; `TailFile` says what a new
-        file is.
+        file is. The number of its device may change, by a reboot, a mount or a new container: a
+        file in its directory with its inode and its bytes is the same file.
     Rule 2: a position moves when the events before it are in the channel. A crash repeats the
         events since the position file was written: those of at most `writePosInterval`, and with an
         interval of 0 at most one batch. With `exactlyOnce` positions are committed with the events,
@@ -145,16 +148,18 @@ class TaildirSource(ReplayableSource):
 
     def _scan(self, now: float) -> None:
         self._scanned_at = now
-        seen: set[tuple[int, int]] = set()
+        matches: list[tuple[Path, FileGroup, os.stat_result]] = []
         for group in self._groups:
             for entry in group.matches():
-                try:
-                    status = entry.stat()
-                except OSError:
-                    continue
-                key = (status.st_dev, status.st_ino)
-                seen.add(key)
-                self._matched(key, Path(entry.path), group, status, now)
+                with suppress(OSError):
+                    matches.append((Path(entry.path), group, entry.stat()))
+        seen = {(status.st_dev, status.st_ino) for _, _, status in matches}
+        if not seen.issubset(self._files):
+            closed = _by_inode(each for each in self._files.values() if each.descriptor < 0)
+            for path, _, status in matches:
+                self._take_over(closed.get(status.st_ino, ()), status.st_dev, path, now)
+        for path, group, status in matches:
+            self._matched((status.st_dev, status.st_ino), path, group, status, now)
         unmatched = [key for key in self._files if key not in seen]
         if any(not self._files[key].looked_for for key in unmatched):
             self._find_lost()
@@ -208,7 +213,8 @@ class TaildirSource(ReplayableSource):
             del self._files[key]
 
     def _find_lost(self) -> None:
-        """Find files that were renamed between two scans, to read them to their ends."""
+        """Find files that were renamed between two scans, to read them to their ends, and those
+        whose device has another number now."""
         now = time.monotonic()
         lost = {
             key: file
@@ -217,6 +223,7 @@ class TaildirSource(ReplayableSource):
         }
         for file in lost.values():
             file.looked_for = True
+        by_inode = _by_inode(lost.values())
         for directory in {file.path.parent for file in lost.values()}:
             try:
                 entries = [entry for entry in os.scandir(directory) if entry.is_file()]
@@ -225,7 +232,10 @@ class TaildirSource(ReplayableSource):
             for entry in entries:
                 status = entry.stat()
                 renamed = lost.get((status.st_dev, status.st_ino))
-                if renamed is not None and status.st_size >= renamed.position:
+                if renamed is None:
+                    same_inode = by_inode.get(status.st_ino, ())
+                    self._take_over(same_inode, status.st_dev, Path(entry.path), now)
+                elif status.st_size >= renamed.position:
                     self._reopen(renamed, Path(entry.path), now)
 
     def _reopen(self, file: TailFile, path: Path, now: float) -> None:
@@ -236,6 +246,33 @@ class TaildirSource(ReplayableSource):
             del self._files[file.device, file.inode]
         else:
             file.changed_at = now
+
+    def _take_over(self, lost: Iterable[TailFile], device: int, path: Path, now: float) -> None:
+        """Go on with a file whose device has another number than before. A ledger still has the
+        positions under earlier numbers, and a number may come back, so the furthest position
+        counts.
+
+        Args:
+            lost: closed files with the inode of this one, the furthest position first.
+        """
+        for before in lost:
+            known = self._files.get((device, before.inode))
+            if known is not None and (known.descriptor >= 0 or known.position >= before.position):
+                return
+            if before.path.parent != path.parent or not before.rotated:
+                continue
+            try:
+                file = before.renumbered(device, path)
+            except OSError as error:
+                _log.warning("file_not_opened", path=str(path), reason=str(error))
+                continue
+            if file is not None:
+                file.changed_at = now
+                self._files.pop((before.device, before.inode), None)
+                self._files[device, file.inode] = file
+                self._dirty = True
+                _log.info("device_renumbered", path=str(path), before=before.device, now=device)
+                return
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -357,6 +394,14 @@ def mark_at(file: TailFile, position: int, read: bytes | memoryview) -> str:
     next_file = replace(file)
     next_file.moved_to(position, read)
     return mark_of(next_file)
+
+
+def _by_inode(files: Iterable[TailFile]) -> dict[int, list[TailFile]]:
+    """Return the files with each inode, the furthest position first."""
+    found: dict[int, list[TailFile]] = {}
+    for file in sorted(files, key=lambda each: -each.position):
+        found.setdefault(file.inode, []).append(file)
+    return found
 
 
 def _complete(file: TailFile) -> None:

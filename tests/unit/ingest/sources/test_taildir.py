@@ -268,3 +268,102 @@ def test_a_position_file_without_the_checksum_before_the_position_is_read(logs: 
     append(logs / "app.log", "3\n")
     with tailing(logs) as tail:
         assert tail.poll() == [b"3"]
+
+
+def renumber(logs: Path, by: int = 1) -> None:
+    """Change the device in the position file: what a reboot does to NFS, btrfs or overlay."""
+    path = logs.parent / "positions.json"
+    rows = json.loads(path.read_text())
+    path.write_text(json.dumps([{**row, "device": row["device"] + by} for row in rows]))
+
+
+def devices(logs: Path) -> list[int]:
+    rows = json.loads((logs.parent / "positions.json").read_text())
+    return [row["device"] for row in rows]
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_device_with_another_number_changes_nothing(logs: Path, renamed: bool) -> None:
+    append(logs / "app.log", "1\n2\n")
+    with tailing(logs) as tail:
+        tail.poll()
+    renumber(logs)
+    append(logs / "app.log", "3\n")
+    if renamed:
+        (logs / "app.log").rename(logs / "old")
+        append(logs / "app.log", "4\n")
+    with tailing(logs) as tail:
+        assert sorted(tail.poll()) == ([b"3", b"4"] if renamed else [b"3"])
+    assert set(devices(logs)) == {logs.stat().st_dev}
+
+
+def test_a_file_with_the_inode_of_one_on_another_device_is_new(logs: Path) -> None:
+    append(logs / "app.log", "first\n")
+    with tailing(logs) as tail:
+        tail.poll()
+    renumber(logs)
+    (logs / "app.log").write_text("others\n")
+    with tailing(logs) as tail:
+        assert tail.poll() == [b"others"]
+
+
+def test_a_device_that_is_mounted_again_while_the_agent_runs_changes_nothing(logs: Path) -> None:
+    append(logs / "app.log", "1\n2\n")
+    with tailing(logs, idleTimeout="0") as tail:
+        tail.poll()
+        ((key, file),) = tail.source._files.items()
+        assert file.descriptor < 0
+        file.device += 1
+        tail.source._files = {(file.device, file.inode): file}
+        append(logs / "app.log", "3\n")
+        assert tail.poll() == [b"3"]
+        assert list(tail.source._files) == [key]
+
+
+def test_a_device_that_is_mounted_after_the_start_changes_nothing(logs: Path) -> None:
+    append(logs / "app.log", "1\n2\n")
+    with tailing(logs) as tail:
+        tail.poll()
+    renumber(logs)
+    away = logs.rename(logs.parent / "away")
+    logs.mkdir()
+    with tailing(logs) as tail:
+        assert tail.poll() == []
+        logs.rmdir()
+        away.rename(logs)
+        append(logs / "app.log", "3\n")
+        assert tail.poll() == [b"3"]
+
+
+def test_of_the_marks_under_several_numbers_of_a_device_the_furthest_counts(logs: Path) -> None:
+    class Marks:
+        def __init__(self) -> None:
+            self.all: dict[str, str] = {}
+
+        def load(self) -> dict[str, str]:
+            return self.all
+
+        committed = load
+
+    append(logs / "app.log", "1\n2\n")
+    ledger = Marks()
+
+    def lines() -> list[bytes]:
+        with tailing(logs) as tail:
+            tail.source.ledger = ledger
+            tail.source.start()
+            found = tail.poll()
+            for batch in tail.got.batches:
+                ledger.all.update(batch.marks or {})
+            return found
+
+    assert lines() == [b"1", b"2"]
+    ((key, first),) = ledger.all.items()
+    append(logs / "app.log", "3\n")
+    assert lines() == [b"3"]
+    # The last line was read under another number; now the device has its first one again.
+    other = json.loads(ledger.all[key])
+    other["device"] += 1
+    ledger.all = {key: first, f"{other['device']}:{other['inode']}": json.dumps(other)}
+    append(logs / "app.log", "4\n")
+    assert lines() == [b"4"]
