@@ -10,7 +10,9 @@
 It has no login: the caller chooses an address that only the right clients reach.
 """
 
+import errno
 import ssl
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +24,8 @@ from typing import Any, Final
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _REFUSAL_SECONDS: Final = 1.0
 _HANDSHAKE_SECONDS: Final = 30.0
+_OUT_OF_FILES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_PAUSE_SECONDS: Final = 0.1
 _REFUSAL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
     b"Connection: close\r\n\r\n"
@@ -132,13 +136,27 @@ class _LimitedServer(ThreadingHTTPServer):
         self._free = None if most is None else BoundedSemaphore(most)
         super().__init__(address, handler)
 
+    def get_request(self) -> tuple[socket, Any]:
+        try:
+            return super().get_request()
+        except OSError as error:
+            # The socket stays readable, and `serve_forever` would spin.
+            if error.errno in _OUT_OF_FILES:
+                time.sleep(_PAUSE_SECONDS)
+            raise
+
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._free is not None and not self._free.acquire(blocking=False):
             if self._tls is None:
                 _refuse(request)
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread could be started
+            if self._free is not None:
+                self._free.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:

@@ -1,5 +1,6 @@
 """The HTTP server that metrics, monitors and gateways share."""
 
+import errno
 import socket
 import urllib.error
 import urllib.request
@@ -7,6 +8,7 @@ from functools import partialmethod
 from http.client import HTTPConnection
 from http.server import ThreadingHTTPServer
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 
@@ -94,3 +96,27 @@ def test_connections_beyond_the_limit_get_503() -> None:
         assert first.getresponse().read() == b"done"
         first.close()
     assert (refused.value.code, refused.value.headers["Retry-After"]) == (503, "1")
+
+
+def test_without_free_descriptors_it_pauses_and_then_serves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("headrace.telemetry.http_server.time.sleep", pauses.append)
+    failures = [errno.EMFILE, errno.ECONNABORTED, errno.EMFILE]
+
+    class Listener(socket.socket):
+        def accept(self) -> Any:
+            if failures:
+                raise OSError(failures.pop(), "refused by the system")
+            return super().accept()
+
+    with HttpServer("127.0.0.1", 0, Hello, name="hello") as server:
+        listening = server._server.socket
+        server._server.socket = Listener(fileno=listening.fileno())
+        try:
+            assert get(server, "/x") == (200, b"hello /x")
+        finally:
+            server._server.socket.detach()
+            server._server.socket = listening
+    assert pauses == [0.1, 0.1]

@@ -1,18 +1,24 @@
 """A TCP server with a thread per connection, for the network sources."""
 
+import errno
 import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Lock, Thread, current_thread
+from threading import Event, Lock, Thread, current_thread
 
 import structlog
 
+from headrace.ingest.backoff import Backoff
 from headrace.ingest.error import IngestError
 
 _log = structlog.get_logger(__name__)
 _BACKLOG = 128
 _JOIN_SECONDS = 10.0
+# After a failed accept: without a free descriptor the next one fails at once.
+_PAUSE_SECONDS = (0.1, 1.0)
+# A peer that has vanished is noticed after 60 + 4 * 15 seconds of silence.
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 DEFAULT_CONNECTIONS = 1000
 
 Serve = Callable[[socket.socket], None]
@@ -25,7 +31,7 @@ class TcpServer:
     shuts the sockets down, so that a `serve` that waits for bytes sees the end of the stream.
 
     Invariant: there are never more than `max_connections`; a further one is closed at once and
-    logged.
+    logged. A peer that waits or says nothing keeps its place, one whose machine is gone does not.
 
     Threads: one thread calls `start` and `stop`.
     """
@@ -50,7 +56,7 @@ class TcpServer:
         self._accepting: Thread | None = None
         self._open: dict[Thread, socket.socket] = {}
         self._lock = Lock()
-        self._stopping = False
+        self._stopping = Event()
 
     @property
     def port(self) -> int:
@@ -69,7 +75,7 @@ class TcpServer:
         Raises:
             IngestError: the address cannot be used.
         """
-        self._stopping = False
+        self._stopping.clear()
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         try:
             self._server = socket.create_server(
@@ -83,7 +89,7 @@ class TcpServer:
         self._accepting.start()
 
     def stop(self) -> None:
-        self._stopping = True
+        self._stopping.set()
         server, self._server = self._server, None
         if server is not None:
             _shut_down(server)
@@ -100,20 +106,28 @@ class TcpServer:
     def _accept(self) -> None:
         server = self._server
         assert server is not None
+        pause = Backoff(*_PAUSE_SECONDS)
+        failure: int | None = None
         while True:
             try:
                 connection, _ = server.accept()
             except OSError as error:
-                if self._stopping:
+                if self._stopping.is_set():
                     return
                 # No descriptor is free, or the peer is gone already: keep listening.
-                _log.warning("accept_failed", server=self._name, reason=str(error))
+                if error.errno != failure:
+                    _log.warning("accept_failed", server=self._name, reason=str(error))
+                failure = error.errno
+                if failure != errno.ECONNABORTED:
+                    self._stopping.wait(pause.next_seconds())
                 continue
+            failure = None
+            pause.reset()
             self._admit(connection)
 
     def _admit(self, connection: socket.socket) -> None:
         with self._lock:
-            if len(self._open) >= self._max or self._stopping:
+            if len(self._open) >= self._max or self._stopping.is_set():
                 _log.warning("connection_refused", server=self._name, open=len(self._open))
                 connection.close()
                 return
@@ -121,12 +135,19 @@ class TcpServer:
                 target=self._run, args=(connection,), name=f"{self._name}-peer", daemon=True
             )
             self._open[thread] = connection
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no more threads for us
+            _log.warning("connection_refused", server=self._name, reason=str(error))
+            with self._lock:
+                del self._open[thread]
+            connection.close()
 
     def _run(self, connection: socket.socket) -> None:
         peer = connection
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _keep_alive(connection)
             if self._tls is not None:
                 connection.settimeout(30)
                 peer = self._tls.wrap_socket(connection, server_side=True)
@@ -134,11 +155,11 @@ class TcpServer:
                 # The first socket is detached now: `stop` must shut down the second.
                 with self._lock:
                     self._open[current_thread()] = peer
-                if self._stopping:
+                if self._stopping.is_set():
                     return
             self._serve(peer)
         except OSError as error:
-            if not self._stopping:
+            if not self._stopping.is_set():
                 _log.info("connection_broken", server=self._name, reason=str(error))
         except IngestError as error:
             _log.warning("connection_closed", server=self._name, reason=str(error))
@@ -147,6 +168,14 @@ class TcpServer:
             with self._lock:
                 self._open.pop(current_thread(), None)
             connection.close()
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    """Let the kernel look after a peer that says nothing."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):  # macOS has not all of them
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _shut_down(connection: socket.socket) -> None:
