@@ -17,7 +17,9 @@ class MemoryChannel(BoundedChannel[int]):
     is the number of `clear`s before it.
 
     Invariant: `byteCapacity` limits the bytes in the queue, as `capacity` limits the events. A
-    batch above `byteCapacity` is accepted when the channel is empty, or it would never be.
+    batch above `byteCapacity` is accepted when the channel is empty, or it would never be. Batches
+    without events, which carry only marks, count as nothing: neighbours become one, so that there
+    is at most one of them after each event.
 
     Threads: one lock, which is acquired once per batch.
     """
@@ -60,10 +62,20 @@ class MemoryChannel(BoundedChannel[int]):
 
         with self._changed:
             self._reserve(count, fits)
-            self._queue.extend(batches)
+            for batch in batches:
+                self._append(batch)
             self._used_bytes += size_bytes
             self._changed.notify_all()
         self.counters.add("EventPutSuccessCount", count)
+
+    def _append(self, batch: EventBatch) -> None:
+        # A batch with events stays as it is: its sink knows it by its marks after a commit whose
+        # answer was lost.
+        last = self._queue[-1] if self._queue and not len(batch) else None
+        if last is not None and not len(last):
+            self._queue[-1] = EventBatch.join([last, batch])
+        else:
+            self._queue.append(batch)
 
     def remove(self, limit: int, wait: bool) -> Taken[int]:
         """Remove the oldest events. A batch with marks is returned alone and whole, a large one

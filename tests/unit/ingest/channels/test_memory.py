@@ -94,3 +94,19 @@ def test_takes_from_before_a_clear_have_no_effect() -> None:
     assert channel.size == 0
     fill(channel, [b"4"])
     assert drain(channel) == [b"4"]
+
+
+def test_marks_without_events_take_one_place() -> None:
+    channel = memory_channel()
+    marks = [{"a": "1"}, {"b": "1"}, {"a": "2"}]
+    with channel.begin() as transaction:
+        transaction.put(EventBatch([b"x"], [{}], marks[0]))
+    for each in (*marks, *marks):
+        with channel.begin() as transaction:
+            transaction.put(EventBatch([], [], each))
+    taken = []
+    with channel.begin() as transaction:
+        while (batch := transaction.take(10)).marks is not None:
+            taken.append((batch.bodies, batch.marks))
+    assert taken == [([b"x"], {"a": "1"}), ([], {"a": "2", "b": "1"})]
+    assert taken[0][1] is marks[0]
