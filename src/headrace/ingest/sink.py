@@ -34,7 +34,7 @@ class Sink(Component, ABC):
 
     BATCH_SETTING: ClassVar[str | None] = "batchSize"
     DEFAULT_BATCH_SIZE: ClassVar[int] = 100
-    COUNTERS = (
+    COUNTERS: ClassVar[tuple[str, ...]] = (
         "ConnectionCreatedCount",
         "ConnectionClosedCount",
         "ConnectionFailedCount",

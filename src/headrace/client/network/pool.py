@@ -96,10 +96,14 @@ class ConnectionPool:
         self._connections[node_id] = connection
         return connection
 
-    def metadata(self, topics: Iterable[str] | None = None) -> Metadata:
-        """Fetch the metadata of some topics, or of all of them. Never creates a topic."""
+    def metadata(self, topics: Iterable[str] | None = None, *, create: bool = False) -> Metadata:
+        """Fetch the metadata of some topics, or of all of them.
+
+        Args:
+            create: let the broker create missing topics, if it does that (KIP-361).
+        """
         names = None if topics is None else [{"name": name} for name in dict.fromkeys(topics)]
-        body = {"topics": names, "allow_auto_topic_creation": False}
+        body = {"topics": names, "allow_auto_topic_creation": create}
         answer = self.on_any(lambda connection: connection.call(ApiKey.METADATA, body))
         metadata = Metadata.of(answer)
         self._brokers = metadata.brokers

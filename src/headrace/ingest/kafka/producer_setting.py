@@ -42,4 +42,5 @@ def writer_options(settings: Settings) -> WriterOptions:
         codec=codec,
         transactional_id=identity,
         positions_topic=settings.text("kafka.positions.topic"),
+        topic=settings.text("kafka.topic"),
     )

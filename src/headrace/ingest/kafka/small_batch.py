@@ -29,9 +29,7 @@ def small_records(form: TopicColumns, batch: EventBatch) -> Records | None:
         key = headers.get("key")
         if key is None or not more.isdisjoint(headers):
             return None
-        topic = form.topic
-        if form.topic_header is not None:
-            topic = headers.get(form.topic_header, topic)
+        topic = form.topic_of(headers)
         is_tombstone = not body and TOMBSTONE_HEADER in headers
         found.setdefault(topic, []).append((key.encode(), None if is_tombstone else body))
     return found

@@ -1,6 +1,7 @@
 """Turns events into the columns of records."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -10,8 +11,13 @@ from headrace.ingest.event import TOMBSTONE_HEADER, EventBatch, Headers
 from headrace.ingest.format.avro_event import HeadersEncoder, encode_long
 from headrace.ingest.format.event_time import time_ms
 from headrace.ingest.kafka.registry_framing import RegistryFraming
+from headrace.model.ids import TOPIC_NAME_MAX_LENGTH, topic_name_problem
 
 T = TypeVar("T")
+# Brokers refuse records of clients for these.
+_INTERNAL = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+)
 _PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -20,7 +26,10 @@ class TopicColumns(NamedTuple):
 
     Attributes:
         topic: the default topic.
-        topic_header: the header that may name another topic.
+        topic_header: the header that may name another topic. A name that no topic can have, or only
+            one of the cluster's own, is not used: its batch would be refused for ever.
+        positions_topic: a topic that no header may name either.
+        on_misnamed: is told of a name that was not used, and of how many events had it.
         partition_header: the header that names the partition.
         default_partition: for events without that header.
         timestamp_header: the header with the record's time in milliseconds.
@@ -32,6 +41,8 @@ class TopicColumns(NamedTuple):
 
     topic: str
     topic_header: str | None = None
+    positions_topic: str | None = None
+    on_misnamed: Callable[[str, int], None] = lambda _name, _count: None
     partition_header: str | None = None
     default_partition: int | None = None
     timestamp_header: str | None = None
@@ -48,15 +59,25 @@ class TopicColumns(NamedTuple):
             return [(self.topic, self._table(self.topic, batch))]
         shared = batch.same_headers
         if shared is not None:
-            topic = shared.get(self.topic_header, self.topic)
+            topic = self.topic_of(shared, len(batch))
             return [(topic, self._table(topic, batch))]
         rows: dict[str, list[int]] = {}
         for row, headers in enumerate(batch.headers):
-            rows.setdefault(headers.get(self.topic_header, self.topic), []).append(row)
+            rows.setdefault(self.topic_of(headers), []).append(row)
         if len(rows) == 1:
             (topic,) = rows
             return [(topic, self._table(topic, batch))]
         return [(topic, self._table(topic, batch.pick(chosen))) for topic, chosen in rows.items()]
+
+    def topic_of(self, headers: Headers, count: int = 1) -> str:
+        """Return the topic of events with these headers."""
+        named = None if self.topic_header is None else headers.get(self.topic_header)
+        if named is None or named == self.topic:
+            return self.topic
+        if named != self.positions_topic and named not in _INTERNAL and _can_name(named):
+            return named
+        self.on_misnamed(named, count)
+        return self.topic
 
     def _table(self, topic: str, batch: EventBatch) -> pa.Table:
         shared = batch.same_headers
@@ -119,6 +140,16 @@ class TopicColumns(NamedTuple):
             for name, own in self.record_headers.items()
             if own in headers
         ]
+
+
+def _can_name(topic: str) -> bool:
+    """Return whether a topic can have the name."""
+    return len(topic) <= TOPIC_NAME_MAX_LENGTH and _has_no_problem(topic)
+
+
+@lru_cache(maxsize=1024)
+def _has_no_problem(topic: str) -> bool:
+    return topic_name_problem(topic) is None
 
 
 def _nulled(batch: EventBatch, values: Sequence[bytes | None]) -> list[bytes | None]:

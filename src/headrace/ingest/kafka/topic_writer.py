@@ -26,6 +26,7 @@ from headrace.client.settings import ClientSettings
 from headrace.client.write.partitioner import partition_of
 from headrace.client.write.writer import Writer
 from headrace.ingest.error import DeliveryFailed
+from headrace.ingest.kafka.missing_topic import ask_for_topics, create_topics
 from headrace.ingest.kafka.small_batch import Records
 from headrace.ingest.ledger import MarkCache
 from headrace.model.ids import TopicPartition
@@ -36,18 +37,23 @@ _log = structlog.get_logger(__name__)
 POSITIONS_TOPIC = "headrace-agent-positions"
 _SEPARATOR = "|"
 _MARKS_PER_BATCH = 200
-_UNKNOWN = ErrorCode.unknown_topic_or_partition
 
 Marks = Mapping[str, str]
 
 
 class WriterOptions(NamedTuple):
-    """How a `TopicWriter` writes."""
+    """How a `TopicWriter` writes.
+
+    Attributes:
+        topic: is created if it is missing; other topics are, if brokers create topics for clients.
+            None: all are.
+    """
 
     acks: str = "all"
     codec: str = "none"
     transactional_id: str | None = None
     positions_topic: str = POSITIONS_TOPIC
+    topic: str | None = None
 
 
 class TopicWriter:
@@ -162,7 +168,8 @@ class TopicWriter:
             writer = self._unflushed_writer()
             self._unflushed = writer
             try:
-                self._create_topics({topic for topic, _ in parts} - self._known_topics)
+                if missing := {topic for topic, _ in parts} - self._known_topics:
+                    self._create_topics(missing)
                 for topic, table in parts:
                     writer.write(table, topic)
             except ClientError as error:
@@ -214,7 +221,8 @@ class TopicWriter:
         assert writer is not None and self.ledger is not None
         merged: dict[str, str] = {}
         try:
-            self._create_topics(topics - self._known_topics)
+            if missing := topics - self._known_topics:
+                self._create_topics(missing)
             with writer.transaction():
                 merged = _merged(marks)
                 self._push_marks(writer, merged)  # first: they go with the rows in one request
@@ -241,22 +249,15 @@ class TopicWriter:
         self._uncertain = []
 
     def _create_topics(self, names: set[str]) -> None:
-        """Create missing topics with the cluster's defaults, as brokers do for Java's producer."""
-        if not names:
-            return
-        with ConnectionPool(self._settings) as pool:
-            known = pool.metadata(sorted(names)).topics
-            missing = [
-                name
-                for name in sorted(names)
-                if name not in known or getattr(known[name].error, "code", None) is _UNKNOWN
-            ]
-            new_topics = [NewTopic(name, -1) for name in missing]
-            outcomes = Admin(pool).create_topics(new_topics) if new_topics else {}
-        for name, error in outcomes.items():
-            if error is not None and error.code is not ErrorCode.topic_already_exists:
-                raise error
-            _log.info("topic_created", topic=name)
+        """Create missing topics: those of the configuration, and those that an exactly-once source
+        names. It is then the only source of the sink, and no sender of events has chosen them."""
+        own, ledger = self._options.topic, self.ledger
+        trusted = own is None or (ledger is not None and ledger.has_source)
+        ours = names if trusted else names & {own}
+        if ours:
+            create_topics(self._settings, ours)
+        if names - ours:
+            ask_for_topics(self._settings, names - ours)
         self._known_topics |= names
 
     # -- marks ---------------------------------------------------------------------------------
@@ -302,13 +303,19 @@ class TopicWriter:
 
 
 class TopicLedger:
-    """The marks under a writer's transactional id."""
+    """The marks under a writer's transactional id.
+
+    Attributes:
+        has_source: an exactly-once source reads them.
+    """
 
     def __init__(self, writer: TopicWriter) -> None:
+        self.has_source = False
         self.cache = MarkCache()
         self._writer = writer
 
     def load(self) -> Marks:
+        self.has_source = True
         self._writer.open()
         return self.cache.all()
 

@@ -2,6 +2,8 @@
 
 from contextlib import ExitStack
 
+import structlog
+
 from headrace.audit.reconciliation import SOURCE_TIER
 from headrace.client.error import ClientError
 from headrace.ingest.error import DeliveryFailed
@@ -17,6 +19,7 @@ from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.sink import Sink, Status
 from headrace.ingest.transaction import Transaction
 
+_log = structlog.get_logger(__name__)
 # While brokers write a batch, the sink sends the next ones, up to so many batches or bytes.
 _MOST_AHEAD = 8
 _AHEAD_BYTES = 8 << 20
@@ -30,13 +33,16 @@ class KafkaSink(Sink):
     good does not repeat the others without end. From a durable channel there is one at a time,
     because after kill -9 what was on its way is sent again.
 
-    The header `key` is the key of the record. With `kafka.transactional.id` each batch is a
-    transaction, which also stores the positions of a source with `exactlyOnce`. With
-    `schema.registry.url` values are Avro in the framing of the schema registry; with
-    `schema.converter` keys and values bring Connect's schemas along, which are registered.
+    The header `key` is the key of the record. The header `topic` chooses another topic, also for
+    those who send events to a network source: `allowTopicOverride` turns that off. With
+    `kafka.transactional.id` each batch is a transaction, which also stores the positions of a
+    source with `exactlyOnce`. With `schema.registry.url` values are Avro in the framing of the
+    schema registry; with `schema.converter` keys and values bring Connect's schemas along, which
+    are registered.
     """
 
     BATCH_SETTING = "flumeBatchSize"
+    COUNTERS = (*Sink.COUNTERS, "TopicHeaderRefusedCount")
     SETTINGS = (
         *PRODUCER_SETTINGS,
         text("kafka.topic", "The topic.", "default-flume-topic", other_names=("topic",)),
@@ -66,6 +72,8 @@ class KafkaSink(Sink):
         self._form = TopicColumns(
             topic=settings.text("kafka.topic"),
             topic_header=settings.text("topicHeader") if override else None,
+            positions_topic=settings.text("kafka.positions.topic"),
+            on_misnamed=self._misnamed,
             partition_header=settings.optional("partitionIdHeader"),
             default_partition=None if partition is None else int(partition),
             timestamp_header=settings.optional("timestampHeader"),
@@ -78,6 +86,15 @@ class KafkaSink(Sink):
         self._auditor = Auditor(settings, client, SOURCE_TIER)
         self._writer = TopicWriter(client, writer_options(settings))
         self._ahead = 1
+        self._told = False
+
+    def _misnamed(self, name: str, count: int) -> None:
+        """Count events whose header names what is no topic; they go to the sink's own."""
+        self.counters.add("TopicHeaderRefusedCount", count)
+        if not self._told:
+            self._told = True
+            topic = self.settings.text("kafka.topic")
+            _log.warning("topic_header_refused", sink=self.name, named=name[:100], topic=topic)
 
     @property
     def ledger(self) -> TopicLedger | None:

@@ -1,0 +1,88 @@
+"""The kafka sink and topics that senders of events name, with a broker that creates none."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.ingest.error import DeliveryFailed
+from headrace.ingest.event import EventBatch
+from headrace.ingest.sinks.kafka import KafkaSink
+from headrace.testing.local_broker import local_broker
+from testkit.sample.ingest_agent import make
+
+
+def with_broker(folder: Path, creates: bool, test: Callable[[str], None]) -> None:
+    """Run a test in a thread beside a broker; it is given the broker's address."""
+    settings = {"num.partitions": "1", "auto.create.topics.enable": str(creates).lower()}
+
+    async def run() -> None:
+        async with local_broker(folder, settings) as server:
+            await asyncio.to_thread(test, f"127.0.0.1:{server.listeners[0].port}")
+
+    asyncio.run(run())
+
+
+def started_sink(address: str, **texts: str) -> KafkaSink:
+    settings = {"kafka.bootstrap.servers": address, "kafka.topic": "own", "audit": "off"}
+    named = {key.replace("__", "."): value for key, value in texts.items()}
+    sink = make("sink", "kafka", {**settings, **named})
+    assert isinstance(sink, KafkaSink)
+    sink.start()
+    return sink
+
+
+def topics(address: str) -> set[str]:
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": address})) as pool:
+        return set(pool.metadata().topics)
+
+
+def named(topic: str) -> EventBatch:
+    return EventBatch([b"x"], [{"topic": topic, "key": "k"}])
+
+
+def test_a_header_creates_no_topic_where_brokers_create_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.ingest.kafka.missing_topic._APPEARS_SECONDS", 0.0)
+
+    def check(address: str) -> None:
+        sink = started_sink(address)
+        sink.deliver(EventBatch.plain([b"1"]))
+        with pytest.raises(DeliveryFailed, match="which does not exist, and the brokers create"):
+            sink.deliver(named("made-by-a-sender"))
+        with capture_logs() as logs:
+            for _ in range(2):
+                sink.deliver(named("no/such topic"))
+        sink.stop()
+        assert topics(address) == {"own"}
+        assert sink.counters["TopicHeaderRefusedCount"] == 2
+        assert [each["event"] for each in logs] == ["topic_header_refused"]
+
+    with_broker(tmp_path, False, check)
+
+
+def test_topics_that_an_exactly_once_source_names_are_created(tmp_path: Path) -> None:
+    def check(address: str) -> None:
+        sink = started_sink(address, kafka__transactional__id="id")
+        assert sink.ledger is not None
+        sink.ledger.load()
+        sink.deliver(named("server.public.orders"))
+        sink.stop()
+        assert "server.public.orders" in topics(address)
+
+    with_broker(tmp_path, False, check)
+
+
+def test_a_broker_that_creates_topics_does_so_for_a_header(tmp_path: Path) -> None:
+    def check(address: str) -> None:
+        sink = started_sink(address)
+        sink.deliver(named("made-by-a-sender"))
+        sink.stop()
+        assert topics(address) == {"made-by-a-sender"}
+
+    with_broker(tmp_path, True, check)
