@@ -29,7 +29,7 @@ class TopicColumns(NamedTuple):
         topic_header: the header that may name another topic. A name that no topic can have, or only
             one of the cluster's own, is not used: its batch would be refused for ever.
         positions_topic: a topic that no header may name either.
-        on_misnamed: is told of a name that was not used, and of how many events had it.
+        on_misnamed: is given a name that was not used, and how many events had it.
         partition_header: the header that names the partition.
         default_partition: for events without that header.
         timestamp_header: the header with the record's time in milliseconds.

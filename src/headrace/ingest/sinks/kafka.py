@@ -86,13 +86,13 @@ class KafkaSink(Sink):
         self._auditor = Auditor(settings, client, SOURCE_TIER)
         self._writer = TopicWriter(client, writer_options(settings))
         self._ahead = 1
-        self._told = False
+        self._reported = False
 
     def _misnamed(self, name: str, count: int) -> None:
         """Count events whose header names what is no topic; they go to the sink's own."""
         self.counters.add("TopicHeaderRefusedCount", count)
-        if not self._told:
-            self._told = True
+        if not self._reported:
+            self._reported = True
             topic = self.settings.text("kafka.topic")
             _log.warning("topic_header_refused", sink=self.name, named=name[:100], topic=topic)
 

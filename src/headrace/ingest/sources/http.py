@@ -4,14 +4,15 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import Condition
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.error import ChannelError, IngestError, ProtocolError
-from headrace.ingest.event import Event, EventBatch
+from headrace.ingest.event import NO_HEADERS, EventBatch, Headers
 from headrace.ingest.format.avro_event import MAX_HEADERS
+from headrace.ingest.format.json_memory import memory_bytes, quick_memory_bytes
 from headrace.ingest.network.tls import HTTP_TLS, server_tls
 from headrace.ingest.settings import Settings, number, port, prefix, text
 from headrace.ingest.source import Source
@@ -23,6 +24,8 @@ _LARGEST_BODY = 64 << 20
 _MOST_BYTES = 256 << 20
 _MOST_CONNECTIONS = 200
 _RECEIVE_BYTES = 256 * 1024
+# Small limits for bodies shall not refuse requests of a few events.
+_LEAST_FOR_VALUES = 1 << 20
 _CHARSETS = ("utf-8", "utf-16", "utf-32", "utf-16be", "utf-16le", "utf-32be", "utf-32le")
 
 
@@ -34,6 +37,8 @@ class HttpSource(Source):
 
     Invariant: there are never more than `threads` connections, and never more than `maxBodyBytes`
     of their bodies in memory. A body that takes longer than `requestTimeout` is answered with 408.
+    What JSON becomes takes at most twice `maxBodyBytes`, or eight times `maxRequestBytes`: a
+    request waits for room, and one that alone takes more is answered with 413.
 
     The JSON handler reads `[{"headers": {"k": "v"}, "body": "text"}, ...]`. The blob handler makes
     the whole body one event, and the parameters of the query its headers.
@@ -55,7 +60,8 @@ class HttpSource(Source):
         super().__init__(name, settings)
         written = settings.text("handler")
         kind = simple_name(written)
-        if kind.lower() in ("json", _JSON.lower()):
+        self._is_json = kind.lower() in ("json", _JSON.lower())
+        if self._is_json:
             self._read = read_json
         elif kind.lower() in ("blob", _BLOB.lower()):
             self._read = read_blob
@@ -63,7 +69,9 @@ class HttpSource(Source):
             raise settings.wrong("handler", f"there is no handler {written!r}: write json or blob")
         self.max_bytes = settings.number("maxRequestBytes")
         self.request_seconds = settings.number("requestTimeout") / 1000
-        self.budget = BodyBudget(max(self.max_bytes, settings.number("maxBodyBytes")))
+        most_bytes = max(self.max_bytes, settings.number("maxBodyBytes"))
+        self.budget = ByteBudget(most_bytes)
+        self._values = ByteBudget(max(_LEAST_FOR_VALUES, 2 * most_bytes, 8 * self.max_bytes))
         self._most = settings.number("threads")
         self._tls = server_tls(settings)
         self._address = (settings.text("bind"), settings.number("port"))
@@ -104,8 +112,26 @@ class HttpSource(Source):
 
         Raises:
             ProtocolError: the request cannot be read.
+            RequestTooLarge: its events take too much memory.
             ChannelError: a channel has no room.
         """
+        size = self._value_bytes(body, content_type) if self._is_json else 0
+        with self._values.taken(size, self.request_seconds) as fits:
+            if not fits:
+                raise ChannelError("busy with other requests: try again")
+            self._deliver(body, query, content_type)
+
+    def _value_bytes(self, body: bytes, content_type: str) -> int:
+        """Return how much memory the events of a JSON text take while they are read."""
+        size = quick_memory_bytes(body)
+        # In other charsets the bytes of a quotation mark are also those of other characters.
+        if size > self._values.most_bytes and _charset(content_type) == "utf-8":
+            size = memory_bytes(body)
+        if size > self._values.most_bytes:
+            raise RequestTooLarge("its events take too much memory: send fewer in one request")
+        return size
+
+    def _deliver(self, body: bytes, query: str, content_type: str) -> None:
         batch = self._read(body, query, content_type)
         self.counters.add("AppendBatchReceivedCount")
         if len(batch):
@@ -119,11 +145,7 @@ def read_json(body: bytes, query: str, content_type: str) -> EventBatch:
     Raises:
         ProtocolError: the body is no such list.
     """
-    charset = "utf-8"
-    for part in content_type.lower().split(";")[1:]:
-        name, _, value = part.strip().partition("=")
-        if name == "charset":
-            charset = value.strip('"')
+    charset = _charset(content_type)
     if charset not in _CHARSETS:
         raise ProtocolError(f"the charset {charset!r} is not UTF-8, UTF-16 or UTF-32")
     try:
@@ -132,13 +154,26 @@ def read_json(body: bytes, query: str, content_type: str) -> EventBatch:
         raise ProtocolError(f"the request is no JSON: {error}") from None
     if not isinstance(rows, list):
         raise ProtocolError("the request is no list of events: write [{headers, body}, ...]")
-    return EventBatch.of(_event(number, row, charset) for number, row in enumerate(rows))
+    all_headers: list[Headers] = []
+    for index, row in enumerate(rows):
+        headers, rows[index] = _event(index, row, charset)
+        all_headers.append(headers)
+    return EventBatch(rows, all_headers)
 
 
-def _event(number: int, row: Any, charset: str) -> Event:
+def _charset(content_type: str) -> str:
+    charset = "utf-8"
+    for part in content_type.lower().split(";")[1:]:
+        name, _, value = part.strip().partition("=")
+        if name == "charset":
+            charset = value.strip('"')
+    return charset
+
+
+def _event(number: int, row: Any, charset: str) -> tuple[Headers, bytes]:
     if not isinstance(row, dict):
         raise ProtocolError(f"event {number} is no object")
-    headers, body = row.get("headers") or {}, row.get("body")
+    headers, body = row.get("headers") or NO_HEADERS, row.get("body")
     if not isinstance(headers, dict) or not all(isinstance(v, str) for v in headers.values()):
         raise ProtocolError(f"the headers of event {number} are no object of texts")
     if len(headers) > MAX_HEADERS:
@@ -148,7 +183,7 @@ def _event(number: int, row: Any, charset: str) -> Event:
     try:
         for text in (*headers, *headers.values()):
             text.encode()
-        return Event(headers, (body or "").encode(charset))
+        return headers, (body or "").encode(charset)
     except UnicodeEncodeError:
         raise ProtocolError(f"event {number} has half a character in it") from None
 
@@ -166,24 +201,31 @@ def read_blob(body: bytes, query: str, content_type: str) -> EventBatch:
     return EventBatch([body], [headers])
 
 
-class BodyBudget:
-    """The bytes of request bodies that may be in memory at one time."""
+class RequestTooLarge(IngestError):
+    """A request that takes more memory than all may take."""
+
+
+class ByteBudget:
+    """The bytes of requests that may be in memory at one time."""
 
     def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
         self._free = most_bytes
-        self._lock = Lock()
+        self._changed = Condition()
 
     @contextmanager
-    def taken(self, size: int) -> Iterator[bool]:
-        """Hold so many bytes until the block ends; False, and nothing held, if there is no room."""
-        with self._lock:
-            fits = size <= self._free
+    def taken(self, size: int, seconds: float = 0.0) -> Iterator[bool]:
+        """Hold so many bytes until the block ends; False, and nothing held, if there is no room
+        within these seconds."""
+        with self._changed:
+            fits = self._changed.wait_for(lambda: size <= self._free, seconds)
             self._free -= size if fits else 0
         try:
             yield fits
         finally:
-            with self._lock:
+            with self._changed:
                 self._free += size if fits else 0
+                self._changed.notify_all()
 
 
 class _SourceHandler(HttpHandler):
@@ -225,6 +267,8 @@ class _SourceHandler(HttpHandler):
             self.source.accept(body, query, self.headers.get("Content-Type", ""))
         except ProtocolError as error:
             self._answer(400, str(error))
+        except RequestTooLarge as error:
+            self._answer(413, str(error))
         except ChannelError as error:
             self._answer(503, str(error))
         else:

@@ -26,16 +26,16 @@ def test_a_batch_of_tombstones_has_no_values() -> None:
     "named", ["", "..", "no/such topic", "ä", "x" * 250, "__consumer_offsets", "positions"]
 )
 def test_a_header_with_a_name_that_no_topic_can_have_is_not_used(named: str) -> None:
-    told: list[tuple[str, int]] = []
+    reported: list[tuple[str, int]] = []
     form = TopicColumns(
         "t",
         topic_header="topic",
         positions_topic="positions",
-        on_misnamed=lambda name, count: told.append((name, count)),
+        on_misnamed=lambda name, count: reported.append((name, count)),
     )
     alike = EventBatch.plain([b"1", b"2"], {"topic": named, "key": "k"})
     mixed = EventBatch([b"3", b"4"], [{"topic": named, "key": "k"}, {"topic": "u", "key": "k"}])
     assert [topic for topic, _ in form.tables(alike)] == ["t"]
     assert [topic for topic, _ in form.tables(mixed)] == ["t", "u"]
     assert list(small_records(form, mixed) or ()) == ["t", "u"]
-    assert told == [(named, 2), (named, 1), (named, 1)]
+    assert reported == [(named, 2), (named, 1), (named, 1)]
