@@ -11,6 +11,7 @@ import pytest
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.read.reader import Reader
 from headrace.client.write.writer import Writer
+from headrace.ingest.agent.supervisor import AgentSupervisor
 from headrace.ingest.channel import Channel
 from headrace.ingest.channels.kafka import KafkaChannel
 from headrace.ingest.error import DeliveryFailed
@@ -283,6 +284,44 @@ def test_files_reach_a_topic_once_over_restarts(
         with running(text):
             wait_until(partial(_has, broker, topic, len(lines)), what="all lines")
     assert values(broker, topic) == lines
+
+
+def test_files_reach_a_topic_once_over_changes_of_the_configuration(
+    broker: BrokerProcess, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each change drops what waits in the channel and what the sink is writing."""
+    monkeypatch.setattr("headrace.ingest.agent.supervisor._DRAIN_SECONDS", 0.0)
+    (tmp_path / "in").mkdir()
+    text = (
+        "a1.sources = r1\na1.channels = c1\n"
+        "a1.sources.r1.type = TAILDIR\na1.sources.r1.channels = c1\n"
+        "a1.sources.r1.exactlyOnce = true\na1.channels.c1.capacity = 5000\n"
+        + SOURCES["TAILDIR"].format(folder=tmp_path / "in")
+        + CHANNELS["memory"]
+        + SINK.format(address=broker.address, topic=topic)
+    )
+    file = tmp_path / "flow.conf"
+    file.write_text(text)
+    supervisor = AgentSupervisor(file, "a1")
+    supervisor.start()
+    try:
+        for turn in range(4):
+            with (tmp_path / "in" / "file").open("a") as log:
+                log.writelines(f"{turn * 5000 + number}\n" for number in range(5000))
+            assert supervisor.agent is not None
+            sink = supervisor.agent.assembly.sinks["k1"]
+            wait_until(partial(_has_delivered, sink), what="some events")
+            file.write_text(f"{text}a1.sources.r1.batchSize = {50 + turn}\n")
+            assert supervisor.apply_changes()
+        wait_until(partial(_has, broker, topic, 20_000), what="all lines")
+    finally:
+        assert supervisor.agent is not None
+        supervisor.agent.stop()
+    assert values(broker, topic) == [b"%d" % number for number in range(20_000)]
+
+
+def _has_delivered(sink: Sink) -> bool:
+    return sink.counters["EventDrainSuccessCount"] > 500
 
 
 def test_a_file_whose_events_are_all_dropped_is_completed_too(
