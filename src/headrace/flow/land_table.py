@@ -174,7 +174,13 @@ class TableLanding:
         if self.values == "registry":
             return None
         columns = None if self.columns is None else declared_columns(self.columns)
-        decoder = row_decoder(self.values, columns=columns, keys=self.keys, envelope=self.envelope)
+        decoder = row_decoder(
+            self.values,
+            columns=columns,
+            keys=self.keys,
+            envelope=self.envelope,
+            partition_by=self._partitioning(),
+        )
         return decoder.columns
 
     def _partitioning(self) -> str | None:

@@ -19,6 +19,7 @@ from headrace.landing.data_file import FileTarget, remove_files
 from headrace.landing.error import LandingError, RecordsLost
 from headrace.landing.local_file import check_local_files
 from headrace.landing.offset_commit import OffsetCommit, Offsets
+from headrace.landing.row.table_column import why_no_type
 from headrace.landing.row.value_rows import PLACE
 from headrace.landing.source import Source
 from headrace.landing.table import Table
@@ -173,6 +174,7 @@ class BatchLander:
             else dict(commits.dead_offsets({*commits.base, *partitions})),
             keys=self._source.keys,
             envelope=self._source.envelope,
+            partition_by=self._source.partition_by,
         )
 
     def _change(self, commits: OffsetCommit, done: Sequence[TaskFiles]) -> None:
@@ -249,10 +251,17 @@ def _files(table: Table | None) -> FileTarget | None:
 
 
 def _merged(found: Iterable[Sequence[pa.Field]]) -> pa.Schema | None:
-    """Return the columns that tasks found, the first type of each unless one holds both."""
+    """Return the columns that tasks found, the first type of each unless one holds both.
+
+    Of names that differ only in case the first becomes a column: the next round of tasks makes dead
+    letters of the others.
+    """
     fields: dict[str, pa.Field] = {}
+    taken: dict[str, str] = {}
     for columns in found:
         for each in columns:
+            if taken.setdefault(each.name.lower(), each.name) != each.name:
+                continue
             have = fields.setdefault(each.name, each)
             if have.type != each.type:
                 fields[each.name] = _wider(have, each)
@@ -264,6 +273,7 @@ def _merged(found: Iterable[Sequence[pa.Field]]) -> pa.Schema | None:
 def _wider(one: pa.Field, other: pa.Field) -> pa.Field:
     try:
         schemas = [pa.schema([one]), pa.schema([other])]
-        return pa.unify_schemas(schemas, promote_options="permissive").field(0)
+        both = pa.unify_schemas(schemas, promote_options="permissive").field(0)
+        return one if why_no_type(both.type) else both
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         return one

@@ -78,6 +78,7 @@ class BatchTask:
         dead_starts: the same of the dead letters.
         keys: the columns that name a row: the task then returns changes instead of writing files.
         envelope: debezium, if values are change events.
+        partition_by: the partitions of the table, also if there is none yet.
     """
 
     topic: str
@@ -90,6 +91,7 @@ class BatchTask:
     dead_starts: Mapping[int, int] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
     envelope: str | None = None
+    partition_by: str | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskFiles:
         """Write files of records with the columns partition, offset, timestamp, key, value and
@@ -111,6 +113,7 @@ class BatchTask:
                 keys=self.keys,
                 envelope=self.envelope,
                 registry=registry,
+                partition_by=self.partition_by,
             )
             if self.columns is not None:
                 decoder.use(self.columns)

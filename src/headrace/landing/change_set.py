@@ -8,8 +8,7 @@ import pyarrow as pa
 from headrace.landing.data_file import conform
 from headrace.landing.table import Changes
 
-_ROW: Final = "__row"
-_DELETED: Final = "__deleted"
+_ROW: Final = "row"
 
 
 class ChangeSet:
@@ -23,25 +22,27 @@ class ChangeSet:
         self.rows = 0
         self._keys = keys
         self._batches: list[pa.RecordBatch] = []
+        self._marks: list[pa.BooleanArray] = []
 
     def add(self, rows: pa.RecordBatch, deleted: pa.BooleanArray | None) -> None:
         """Add changes. A key is only ever in one partition, so any order of partitions will do."""
         marks = pa.repeat(pa.scalar(False), rows.num_rows) if deleted is None else deleted
-        self._batches.append(rows.append_column(_DELETED, marks))
+        self._batches.append(rows)
+        self._marks.append(marks)
         self.rows += rows.num_rows
 
     def take(self, columns: pa.Schema) -> Changes:
         """Return the last change of each key, and forget all."""
-        fields = [each.with_nullable(True) for each in columns]
-        schema = pa.schema([*fields, pa.field(_DELETED, pa.bool_())])
-        batches = [conform(each, schema) for each in self._batches]
-        self._batches, self.rows = [], 0
-        table = pa.Table.from_batches(batches, schema)
-        numbered = table.select(list(self._keys)).append_column(
-            _ROW, pa.array(np.arange(table.num_rows))
-        )
-        last = numbered.group_by(list(self._keys)).aggregate([(_ROW, "max")]).column(f"{_ROW}_max")
-        table = table.take(last.combine_chunks().sort())
-        gone = table.column(_DELETED)
-        rows = table.filter(pa.compute.invert(gone)).drop_columns([_DELETED])
+        schema = pa.schema([each.with_nullable(True) for each in columns])
+        table = pa.Table.from_batches([conform(each, schema) for each in self._batches], schema)
+        marks = pa.chunked_array(self._marks, pa.bool_())
+        self._batches, self._marks, self.rows = [], [], 0
+        # Names of our own: a column may have any.
+        names = [f"key {at}" for at in range(len(self._keys))]
+        numbers = pa.chunked_array([np.arange(table.num_rows)])
+        numbered = pa.table([*map(table.column, self._keys), numbers], names=[*names, _ROW])
+        last = numbered.group_by(names).aggregate([(_ROW, "max")]).column(f"{_ROW}_max")
+        last = last.combine_chunks().sort()
+        table, gone = table.take(last), marks.take(last)
+        rows = table.filter(pa.compute.invert(gone))
         return Changes(self._keys, rows, table.filter(gone).select(list(self._keys)))

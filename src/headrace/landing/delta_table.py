@@ -141,26 +141,27 @@ class DeltaLanding:
     def merge(self, changes: Changes, offsets: Mapping[int, int]) -> None:
         names = [*self._columns.names]
         by = self.partitioning
-        rows = _marked(changes.rows, self._columns, deleted=False)
-        gone = _marked(changes.deleted, self._columns, deleted=True)
+        mark = _mark_name(self._columns)
+        rows = _marked(changes.rows, self._columns, mark, deleted=False)
+        gone = _marked(changes.deleted, self._columns, mark, deleted=True)
         source = pa.concat_tables([rows, gone])
         if by is not None:
             source = source.append_column(by.name, by.texts(source.column(by.column)))
             names.append(by.name)
-        values = {f"`{each}`": f"s.`{each}`" for each in names}
+        values = {_quoted(each): f"s.{_quoted(each)}" for each in names}
         with _reaching(self.name):
             (
                 self._table.merge(
                     source,
-                    " AND ".join(f"t.`{each}` = s.`{each}`" for each in changes.keys),
+                    " AND ".join(f"t.{each} = s.{each}" for each in map(_quoted, changes.keys)),
                     source_alias="s",
                     target_alias="t",
                     streamed_exec=False,
                     commit_properties=_properties(self._moved(offsets)),
                 )
-                .when_matched_delete(f"s.`{_DELETED}`")
+                .when_matched_delete(f"s.{_quoted(mark)}")
                 .when_matched_update(values)
-                .when_not_matched_insert(values, f"NOT s.`{_DELETED}`")
+                .when_not_matched_insert(values, f"NOT s.{_quoted(mark)}")
                 .execute()
             )
         self.refresh()
@@ -234,7 +235,21 @@ def _properties(offsets: Mapping[int, int]) -> CommitProperties:
     )
 
 
-def _marked(rows: pa.Table, columns: pa.Schema, *, deleted: bool) -> pa.Table:
+def _mark_name(columns: pa.Schema) -> str:
+    """Return a name that no column has, in any case."""
+    taken = {each.lower() for each in columns.names}
+    name = _DELETED
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _quoted(name: str) -> str:
+    """Return a name as delta-rs reads it in expressions."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _marked(rows: pa.Table, columns: pa.Schema, mark: str, *, deleted: bool) -> pa.Table:
     """Return rows with all columns of the table, null where they have none, and a mark."""
     arrays = [
         rows.column(each.name).cast(each.type)
@@ -244,7 +259,7 @@ def _marked(rows: pa.Table, columns: pa.Schema, *, deleted: bool) -> pa.Table:
     ]
     marks = pa.chunked_array([pa.repeat(pa.scalar(deleted), rows.num_rows)])
     fields = [each.with_nullable(True) for each in columns]
-    return pa.table([*arrays, marks], schema=pa.schema([*fields, (_DELETED, pa.bool_())]))
+    return pa.table([*arrays, marks], schema=pa.schema([*fields, (mark, pa.bool_())]))
 
 
 def _plain(each: pa.Field) -> pa.Field:

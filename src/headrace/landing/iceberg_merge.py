@@ -21,7 +21,7 @@ from pyiceberg.table import Table as Iceberg
 from headrace.landing.data_file import DataFile, FileSet, FileTarget, conform
 from headrace.landing.table import Changes
 
-_ROW: Final = "__row"
+_ROW: Final = "row"
 _RANGED: Final = (int, str, float)
 
 
@@ -68,9 +68,12 @@ def read_files(table: Iceberg, tasks: list[FileScanTask]) -> pa.Table:
 def _without(rows: pa.Table, touched: pa.Table, keys: tuple[str, ...]) -> pa.Table | None:
     """Return the rows whose keys are not touched; None if that is all of them."""
     fields = [touched.schema.field(each) for each in keys]
-    numbered = rows.select(list(keys)).cast(pa.schema(fields))
-    numbered = numbered.append_column(_ROW, pa.array(np.arange(rows.num_rows)))
-    hit = numbered.join(touched, keys=list(keys), join_type="left semi").column(_ROW)
+    # Names of our own: a column may have any.
+    names = [f"key {at}" for at in range(len(keys))]
+    found = rows.select(list(keys)).cast(pa.schema(fields)).rename_columns(names)
+    numbered = found.append_column(_ROW, pa.array(np.arange(rows.num_rows)))
+    changed = touched.select(list(keys)).rename_columns(names)
+    hit = numbered.join(changed, keys=names, join_type="left semi").column(_ROW)
     if len(hit) == 0:
         return None
     return rows.filter(pc.invert(pc.is_in(numbered.column(_ROW), value_set=hit.combine_chunks())))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from headrace.landing.error import LandingError
+from headrace.landing.row.table_column import check_columns
 from headrace.landing.source import Source
 from headrace.landing.table import Table
 from headrace.landing.time_partition import TimePartition
@@ -48,6 +49,7 @@ def create_table(
         ConfigError: as `open_table`.
         LandingError: there is such a table, or it cannot have these columns.
     """
+    check_columns(columns)
     if source.partition_by is not None:
         TimePartition.parse(source.partition_by).check(columns)
     try:

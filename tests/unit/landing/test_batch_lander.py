@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headrace.landing.batch_lander import Batch, BatchLander, BatchOptions
+from headrace.landing.batch_lander import Batch, BatchLander, BatchOptions, _merged
 from headrace.landing.batch_task import BatchTask, TaskFiles
 from headrace.landing.column_ddl import declared_columns
 from headrace.landing.error import AnotherLanding, LandingError, RecordsLost
@@ -338,6 +338,14 @@ def test_columns_that_one_task_finds_are_added_before_all_write(ground: Ground) 
     assert len(written) == 1
     folder = ground.name.path if ground.name.kind == "delta" else Path()
     assert not (folder / written[0].removeprefix("file://")).exists()
+
+
+def test_columns_that_no_table_can_have_together_are_not_merged() -> None:
+    wide, point = pa.field("n", pa.decimal128(38, 0)), pa.field("n", pa.decimal128(38, 20))
+
+    found = _merged([[pa.field("ID", pa.int32()), wide], [pa.field("id", pa.int32()), point]])
+
+    assert found == pa.schema([pa.field("ID", pa.int32()), wide])
 
 
 def test_files_that_only_another_machine_has_are_not_committed(ground: Ground) -> None:

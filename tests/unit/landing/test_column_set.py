@@ -1,6 +1,7 @@
 """Values that do not fit the columns of a table are refused, not cut."""
 
 import math
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -58,3 +59,41 @@ def test_a_number_that_is_none_stays_none() -> None:
 
     assert math.isnan(found[0])
     assert found[1] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "found", "why"),
+    [
+        ("e", pa.struct([]), {}, "a record without fields"),
+        ("e", pa.list_(pa.struct([])), [{}], "a record without fields"),
+        ("e", pa.map_(pa.string(), pa.struct([])), [("k", {})], "a record without fields"),
+        ("e", pa.struct([("in", pa.struct([]))]), {"in": {}}, "a record without fields"),
+        ("big", pa.decimal256(50, 2), Decimal("1.50"), "a decimal of 50 digits"),
+        ("V", pa.int32(), 1, "it differs from v only in case"),
+        ("_KEY", pa.int32(), 1, "it differs from _key only in case"),
+        ("s", pa.struct([("a", pa.int32()), ("A", pa.int32())]), {"a": 1}, "from a only in case"),
+    ],
+)
+def test_a_field_that_cannot_be_a_column_does_not_alter_the_columns(
+    name: str, kind: pa.DataType, found: object, why: str
+) -> None:
+    found_columns = ColumnSet(fixed=False, reserved=("_key",))
+    found_columns.use(pa.schema([("v", pa.int32())]))
+    rows = pa.array([{"v": 1, name: found}], pa.struct([("v", pa.int32()), (name, kind)]))
+    without = pa.array([{"v": 1, name: None}], rows.type)
+
+    with pytest.raises(Undecodable, match=why):
+        found_columns.fit(rows)
+
+    assert list(found_columns.fit(without)) == ["v"]
+    assert list(found_columns.fields) == ["v"]
+
+
+def test_new_fields_of_one_value_that_differ_only_in_case_are_refused() -> None:
+    found = ColumnSet(fixed=False, reserved=())
+    both = pa.array([{"a": 1, "A": 2}], pa.struct([("a", pa.int32()), ("A", pa.int32())]))
+
+    with pytest.raises(Undecodable, match="its field A cannot be a column"):
+        found.fit(both)
+
+    assert not found.fields

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,8 +16,11 @@ from headrace.landing.row.choice import row_decoder
 from headrace.landing.row.decoded import DecodedRows, RowDecoder
 from headrace.landing.row.registry_value import RegistryReader
 from headrace.landing.row.value_rows import ValueRows
+from headrace.landing.source import Source
+from headrace.landing.table_factory import create_table
 from headrace.model.error import ConfigError
 from headrace.model.ids import TopicPartition
+from headrace.model.table.table_name import TableName
 from headrace.records.column import HEADERS, TIMESTAMP
 from headrace.schema.parse import parse
 from headrace.schema.schema import SchemaText, SchemaType
@@ -236,8 +240,34 @@ def test_a_row_is_removed_only_by_columns_that_the_key_of_its_event_has(wrapped:
     assert place == 1 and "its key has no code" in why
 
 
+@pytest.mark.parametrize("options", [{}, {"keys": ("id",)}])
+@pytest.mark.parametrize("columns", [None, "id INT, __deleted STRING, __at INT, __row INT"])
+def test_fields_may_have_any_name(columns: str | None, options: Any) -> None:
+    rows = json_rows(columns, **options)
+
+    decoded = rows.decode(
+        chunk(
+            (b"1", b'{"id": 1, "__deleted": "false", "__at": 5, "__row": 6}'),
+            (b"2", b'{"id": 2, "__deleted": "true", "__at": null, "__row": 7}'),
+        )
+    )
+
+    assert not decoded.bad
+    names = ("id", "__deleted", "__at", "__row")
+    assert values(decoded, *names) == [(1, "false", 5, 6), (2, "true", None, 7)]
+
+
+def test_columns_that_no_table_can_have_are_refused_when_it_is_made(tmp_path: Path) -> None:
+    columns = declared_columns("id INT, ID INT")
+    name = TableName.parse(f"delta:{tmp_path}/t")
+
+    with pytest.raises(LandingError, match="ID: it differs from id only in case"):
+        create_table(name, {}, columns, Source(topic="t", topic_id=None), {0: 0})
+
+
 class Registry:
-    """Has two versions of a record, one that does not fit to them, a change event and its key."""
+    """Has two versions of a record, and others: one that does not fit to them, a change event and
+    its key, and one with the name of a partition."""
 
     def __init__(self) -> None:
         texts = [
@@ -249,6 +279,7 @@ class Registry:
             '"name":"R","fields":[{"name":"id","type":"int"},{"name":"code","type":"string"}]}]},'
             '{"name":"after","type":["null","R"]},{"name":"op","type":"string"}]}',
             '{"type":"record","name":"K","fields":[{"name":"code","type":"string"}]}',
+            '{"type":"record","name":"H","fields":[{"name":"id_hour","type":"int"}]}',
         ]
         self.schemas = [parse(SchemaText(SchemaType.AVRO, each)) for each in texts]
 
@@ -289,6 +320,31 @@ def test_avro_is_read_by_the_schema_that_each_value_names() -> None:
     assert reasons[3] == "it names no schema"
     assert reasons[4] == "the registry has no schema 9"
     assert sorted(reasons) == [2, 3, 4, 5]
+
+
+def test_a_field_cannot_have_the_name_of_the_partitions() -> None:
+    registry: Any = Registry()
+    rows = row_decoder("registry", registry=registry, partition_by="hour(id)")
+    decoded = rows.decode(chunk((None, registry.value(5, {"id_hour": 1}))))
+
+    ((_, why),) = decoded.bad
+    assert "id_hour has a name that the table needs itself" in why
+    with pytest.raises(LandingError, match="cannot have the column at_hour"):
+        json_rows("at TIMESTAMP, at_hour STRING", partition_by="hour(at)")
+
+
+def test_a_table_is_not_made_without_the_columns_that_name_a_row() -> None:
+    registry: Any = Registry()
+    rows = row_decoder("registry", keys=("id",), registry=registry)
+
+    first = rows.decode(chunk((None, registry.value(4, {"code": "a"}))))
+    before = rows.columns
+    second = rows.decode(chunk((None, registry.value(0, {"id": 1}))))
+
+    assert (first.rows.num_rows, first.bad) == (0, [(0, "its key column id is null")])
+    assert before is None
+    assert values(second, "id") == [(1,)]
+    assert rows.columns is not None and "id" in rows.columns.names
 
 
 def test_a_row_is_removed_only_by_columns_of_the_schema_that_the_key_names() -> None:

@@ -195,6 +195,21 @@ def test_upserts_replace_and_remove_rows(lake: Lake) -> None:
     assert again(lake).offsets([0, 1]) == {0: 6, 1: 5}
 
 
+@pytest.mark.parametrize("name", ["__deleted", "__row", "row", "key 0", "a`b", "a.b"])
+def test_an_upsert_takes_columns_of_any_name(lake: Lake, name: str) -> None:
+    columns = pa.schema([("id", pa.int64()), (name, pa.string())])
+    source = Source(topic="clicks", topic_id=None, values="json", keys=("id", name))
+    committer = landing(made(lake, source, columns), {0: 0, 1: 5})
+    rows = [{"id": 1, name: "a"}, {"id": 2, name: "b"}]
+    committer.add(pa.RecordBatch.from_pylist(rows, columns), None, None)
+    committer.commit({0: 2, 1: 5})
+    committer.add(pa.RecordBatch.from_pylist(rows, columns), pa.array([True, False]), None)
+    committer.commit({0: 4, 1: 5})
+
+    assert again(lake).rows() == 1
+    assert again(lake).columns.names == ["id", name]
+
+
 def test_an_upsert_that_changes_nothing_moves_the_offsets(lake: Lake) -> None:
     committer = landing(made(lake, UPSERT), {0: 0, 1: 5})
     committer.add(batch((9, "x")), pa.array([True]), None)

@@ -236,6 +236,7 @@ def land(
             registry=None
             if registered is None
             else stack.enter_context(RegistryClient(registered)),
+            partition_by=by,
         )
         landed = Lander(
             ClientSettings.of(client_settings(brokers, texts)),

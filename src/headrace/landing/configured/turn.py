@@ -82,6 +82,7 @@ def take_turn(
         keys=table.keys,
         envelope=table.envelope,
         registry=settings.registry,
+        partition_by=table.partition_by,
     )
     lander = Lander(
         # A turn is short: to connect and log in would take longer than what it asks.

@@ -10,6 +10,7 @@ from headrace.landing.row.json_value import JsonReader, inferred_columns
 from headrace.landing.row.raw import RawDecoder
 from headrace.landing.row.value import ValueReader
 from headrace.landing.row.value_rows import ValueRows
+from headrace.landing.time_partition import TimePartition
 from headrace.model.error import ConfigError
 from headrace.serde.registry_client import RegistryClient
 
@@ -24,6 +25,7 @@ def row_decoder(
     keys: tuple[str, ...] = (),
     envelope: str | None = None,
     registry: RegistryClient | None = None,
+    partition_by: str | None = None,
 ) -> RowDecoder:
     """Return what makes rows of a topic's records.
 
@@ -32,6 +34,7 @@ def row_decoder(
         keys: the columns that name a row, for upserts.
         envelope: debezium or None.
         registry: for values that name their schemas.
+        partition_by: the table's partitions, whose name values cannot have as a column.
 
     Raises:
         ConfigError: the options do not fit together.
@@ -43,6 +46,7 @@ def row_decoder(
         raise ConfigError("--schema declares the columns of JSON values: add --as json")
     if values == "raw":
         return RawDecoder()
+    reserved = () if partition_by is None else (TimePartition.parse(partition_by).name,)
     if values == "registry":
         from headrace.landing.row.registry_value import RegistryReader
 
@@ -56,10 +60,11 @@ def row_decoder(
             keys=keys,
             envelope=envelope is not None,
             key_reader=reader,
+            reserved=reserved,
         )
     if columns is None and envelope is not None:
         raise ConfigError("change events in JSON need the columns of the rows: --schema 'id INT'")
-    return _json(columns, keys, with_envelope=envelope is not None)
+    return _json(columns, keys, reserved, with_envelope=envelope is not None)
 
 
 def check_keys(values: str, keys: tuple[str, ...], envelope: str | None) -> None:
@@ -76,7 +81,13 @@ def check_keys(values: str, keys: tuple[str, ...], envelope: str | None) -> None
         raise ConfigError("--upsert needs columns: add --as json or --as registry")
 
 
-def _json(columns: pa.Schema | None, keys: tuple[str, ...], *, with_envelope: bool) -> RowDecoder:
+def _json(
+    columns: pa.Schema | None,
+    keys: tuple[str, ...],
+    reserved: tuple[str, ...],
+    *,
+    with_envelope: bool,
+) -> RowDecoder:
     around = Debezium() if with_envelope else NoEnvelope()
 
     def make_reader(schema: pa.Schema | None) -> ValueReader | None:
@@ -89,4 +100,5 @@ def _json(columns: pa.Schema | None, keys: tuple[str, ...], *, with_envelope: bo
         keys=keys,
         envelope=with_envelope,
         infer=inferred_columns,
+        reserved=reserved,
     )

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.landing.error import LandingError
-from headrace.landing.row.decoded import TIME, times_in_range
+from headrace.landing.row.decoded import times_in_range
+from headrace.landing.row.table_column import table_type, why_no_column
 from headrace.serde.error import Undecodable
 
 
@@ -50,13 +51,15 @@ class ColumnSet:
         self.use(schema)
 
     def fit(self, values: pa.StructArray) -> dict[str, pa.Array]:
-        """Return a column per field of structs. Fields that are new become columns.
+        """Return a column per field of structs. Fields that are new become columns; one that cannot
+        be a column is left out as long as it is null.
 
         Raises:
-            Undecodable: a field does not fit its column.
+            Undecodable: a field does not fit its column, or cannot be one.
         """
         found: dict[str, pa.Array] = {}
         new: dict[str, pa.Field] = {}
+        taken: dict[str, str] = {}
         for at, each in enumerate(values.type):
             name = each.name
             have = self.fields.get(name)
@@ -66,6 +69,14 @@ class ColumnSet:
                 continue
             kind = table_type(each.type) if have is None else have.type
             column = pc.struct_field(values, [at])
+            if have is None:
+                taken = taken or {each.lower(): each for each in (*self._reserved, *self.fields)}
+                why = why_no_column(pa.field(name, kind), taken)
+                if why is not None and column.null_count == len(column):
+                    continue
+                if why is not None:
+                    raise Undecodable(f"its field {name} cannot be a column: {why}")
+                taken[name.lower()] = name
             try:
                 found[name] = column if column.type == kind else column.cast(kind)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -132,27 +143,3 @@ def _check_times(column: pa.Array, name: str) -> None:
         times_in_range(column) is not None
     ):
         raise Undecodable(f"its field {name} has a time beyond the years 1 to 9999")
-
-
-def table_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that both kinds of tables have for a type of values.
-
-    Times are microseconds of UTC, times of day become whole numbers.
-    """
-    if pa.types.is_struct(kind):
-        return pa.struct([(each.name, table_type(each.type)) for each in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(table_type(kind.value_type))
-    if pa.types.is_map(kind):
-        return pa.map_(table_type(kind.key_type), table_type(kind.item_type))
-    if pa.types.is_timestamp(kind):
-        return TIME
-    if pa.types.is_time32(kind):
-        return pa.int32()
-    if pa.types.is_time64(kind):
-        return pa.int64()
-    if pa.types.is_null(kind):
-        return pa.string()
-    if pa.types.is_fixed_size_binary(kind):
-        return pa.binary()
-    return kind

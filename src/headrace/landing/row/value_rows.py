@@ -1,15 +1,14 @@
 """Rows of values with fields: a column per field, and where the record was in the log."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.client.read.chunk import Chunk
-from headrace.landing.data_file import conform
 from headrace.landing.error import LandingError
 from headrace.landing.row.change import Change, Debezium, NoEnvelope, key_rows, removals_by_key
 from headrace.landing.row.column_set import ColumnSet
@@ -27,8 +26,6 @@ PLACE: Final = pa.schema(
 )
 """The columns behind those of the values."""
 
-_AT: Final = "__at"
-_DELETED: Final = "__deleted"
 _NO_OBJECT: Final = "it is no JSON object"
 
 
@@ -46,6 +43,7 @@ class ValueRows:
         envelope: whether values are change events of Debezium.
         infer: returns the columns that the first values show, or None if they show none.
         key_reader: reads keys of change events that name their schemas.
+        reserved: names of columns that the table makes itself, beside those of `PLACE`.
     """
 
     def __init__(
@@ -58,6 +56,7 @@ class ValueRows:
         envelope: bool = False,
         infer: Callable[[pa.BinaryArray], pa.Schema | None] = lambda values: None,
         key_reader: ValueReader | None = None,
+        reserved: tuple[str, ...] = (),
     ) -> None:
         self._make_reader = make_reader
         self._reader = make_reader(columns)
@@ -65,7 +64,7 @@ class ValueRows:
         self._key_reader = key_reader
         self._keys = keys
         self._envelope = Debezium() if envelope else NoEnvelope()
-        self._set = ColumnSet(fixed=fixed, reserved=tuple(PLACE.names))
+        self._set = ColumnSet(fixed=fixed, reserved=(*PLACE.names, *reserved))
         if columns is not None:
             self._set.declare(columns)
             self._check_keys()
@@ -73,7 +72,9 @@ class ValueRows:
     @property
     def columns(self) -> pa.Schema | None:
         fields = self._set.fields
-        return pa.schema([*fields.values(), *PLACE]) if fields else None
+        if not fields or any(each not in fields for each in self._keys):
+            return None
+        return pa.schema([*fields.values(), *PLACE])
 
     def use(self, columns: pa.Schema) -> None:
         self._set.use(columns)
@@ -87,17 +88,17 @@ class ValueRows:
         present = np.flatnonzero(valid)
         read = self._read(values if len(present) == len(values) else values.drop_null())
         bad: list[BadRow] = [(int(present[each]), why) for each, why in read.bad]
-        batches = []
+        parts: list[_Part] = []
         for group in read.groups:
             at = present[group.at.to_numpy()]
             for change in self._envelope.changes(at, group.values, bad):
                 if change.deleted:
                     record_keys = records.columns.column("key")
                     change = removals_by_key(change, record_keys, self._keys, self._key_reader, bad)
-                batches += [self._batch(each, part) for each, part in self._fitted(change, bad)]
+                parts += self._fitted(change, bad)
         if len(present) < len(values):
-            batches += self._without_value(np.flatnonzero(~valid), records.columns, bad)
-        rows, deleted = self._rows(chunk, records.columns, batches, bad)
+            parts += self._without_value(np.flatnonzero(~valid), records.columns, bad)
+        rows, deleted = self._rows(chunk, records.columns, parts, bad)
         whole = [(int(records.at[each]), why) for each, why in bad]
         return DecodedRows(rows, deleted, sorted([*records.bad, *whole]))
 
@@ -118,9 +119,7 @@ class ValueRows:
                 f"{', '.join(self._set.fields)}"
             )
 
-    def _fitted(
-        self, change: Change, bad: list[BadRow]
-    ) -> Iterator[tuple[Change, dict[str, pa.Array]]]:
+    def _fitted(self, change: Change, bad: list[BadRow]) -> Iterator["_Part"]:
         """Yield columns of a change. If rows do not fit as a whole, halves of them are tried."""
         work = [(0, len(change.at))]
         while work:
@@ -128,7 +127,7 @@ class ValueRows:
             values = change.values.slice(first, past - first)
             part = Change(change.at[first:past], values, change.deleted)
             try:
-                yield part, self._set.fit(values)
+                yield _Part(part.at, self._set.fit(values), part.deleted)
             except Undecodable as error:
                 if past - first == 1:
                     bad.append((int(part.at[0]), str(error)))
@@ -138,11 +137,10 @@ class ValueRows:
 
     def _without_value(
         self, at: npt.NDArray[np.int64], records: pa.RecordBatch, bad: list[BadRow]
-    ) -> list[pa.RecordBatch]:
+    ) -> list["_Part"]:
         """Return the rows of records that have no value."""
         if not self._keys:
-            nothing = pa.nulls(len(at), pa.struct([]))
-            return [self._batch(Change(at, nothing, deleted=False), {})]
+            return [_Part(at, {}, deleted=False)]
         if isinstance(self._envelope, Debezium):
             return []  # the event before it has removed the row
         keys = [self._set.fields[each] for each in self._keys if each in self._set.fields]
@@ -150,36 +148,25 @@ class ValueRows:
             bad += [(int(each), "it has no value, and no record before it has any") for each in at]
             return []
         change = key_rows(at, records.column("key").take(pa.array(at)), keys, bad)
-        if change is None:
-            return []
-        return [self._batch(each, part) for each, part in self._fitted(change, bad)]
-
-    def _batch(self, change: Change, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-        marks = pa.repeat(pa.scalar(change.deleted), len(change.at))
-        arrays = [*columns.values(), pa.array(change.at, pa.int64()), marks]
-        return pa.RecordBatch.from_arrays(arrays, [*columns, _AT, _DELETED])
+        return [] if change is None else list(self._fitted(change, bad))
 
     def _rows(
-        self,
-        chunk: Chunk,
-        columns: pa.RecordBatch,
-        batches: list[pa.RecordBatch],
-        bad: list[BadRow],
+        self, chunk: Chunk, records: pa.RecordBatch, parts: Sequence["_Part"], bad: list[BadRow]
     ) -> tuple[pa.RecordBatch, pa.BooleanArray | None]:
         """Join parts in the order of the log, and add where records were."""
         fields = list(self._set.fields.values())
-        schema = pa.schema([*fields, (_AT, pa.int64()), (_DELETED, pa.bool_())])
-        table = pa.Table.from_batches([conform(each, schema) for each in batches], schema)
-        if len(batches) > 1:
-            table = table.sort_by(_AT)
-        for key in self._keys:
-            if key in table.column_names and table.column(key).null_count:
-                lacking = table.filter(pc.is_null(table.column(key))).column(_AT).to_pylist()
-                bad += [(each, f"its key column {key} is null") for each in lacking]
-                table = table.filter(pc.is_valid(table.column(key)))
-        at = table.column(_AT).combine_chunks()
-        places = columns.take(at)
-        arrays = [table.column(each.name).combine_chunks() for each in fields]
+        at = np.concatenate([np.empty(0, np.int64), *(each.at for each in parts)])
+        marks = [np.full(len(each.at), each.deleted) for each in parts]
+        deleted = np.concatenate([np.empty(0, bool), *marks])
+        arrays = [_joined(field, parts) for field in fields]
+        keep = self._with_keys(at, dict(zip(self._set.fields, arrays, strict=True)), bad)
+        order = np.flatnonzero(keep)
+        if len(parts) > 1:
+            order = order[np.argsort(at[order], kind="stable")]
+        if len(parts) > 1 or len(order) < len(at):
+            arrays = [each.take(pa.array(order)) for each in arrays]
+            at, deleted = at[order], deleted[order]
+        places = records.take(pa.array(at))
         arrays += [
             places.column("key"),
             partition_column(chunk, len(at)),
@@ -187,4 +174,43 @@ class ValueRows:
             places.column("timestamp"),
         ]
         rows = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*fields, *PLACE]))
-        return rows, table.column(_DELETED).combine_chunks() if self._keys else None
+        return rows, pa.array(deleted) if self._keys else None
+
+    def _with_keys(
+        self, at: npt.NDArray[np.int64], columns: Mapping[str, pa.Array], bad: list[BadRow]
+    ) -> npt.NDArray[np.bool_]:
+        """Return which rows have all their keys; add the others to `bad`, each once."""
+        keep = np.ones(len(at), bool)
+        for key in self._keys:
+            found = np.zeros(len(at), bool)
+            if key in columns:
+                found = columns[key].is_valid().to_numpy(zero_copy_only=False)
+            bad += [(int(each), f"its key column {key} is null") for each in at[keep & ~found]]
+            keep &= found
+        return keep
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows of a chunk that have the same columns.
+
+    Attributes:
+        at: places among the records.
+        columns: by name; those that are missing are null.
+        deleted: whether the rows are removed.
+    """
+
+    at: npt.NDArray[np.int64]
+    columns: Mapping[str, pa.Array]
+    deleted: bool
+
+
+def _joined(field: pa.Field, parts: Sequence[_Part]) -> pa.Array:
+    """Return one column of all parts."""
+    arrays = [
+        each.columns[field.name]
+        if field.name in each.columns
+        else pa.nulls(len(each.at), field.type)
+        for each in parts
+    ]
+    return pa.concat_arrays(arrays) if arrays else pa.array([], field.type)
