@@ -1,25 +1,41 @@
-"""Keeps an Iceberg table small: few large files, few snapshots, no files without a snapshot."""
+"""Keeps an Iceberg table small: few large files, few snapshots, no files without a snapshot.
 
+Rule 1: the snapshot of a compaction has the offsets of its parent, so that a table that is rolled
+back to it continues there, also when all snapshots before it have expired. PyIceberg would repeat
+its commit with offsets that another commit has moved since, so it is repeated here.
+Rule 2: what a compaction has read must be in the table as it was when its commit is made:
+otherwise rows that an upsert has replaced meanwhile would come back.
+Rule 3: a snapshot without offsets, which another program made, continues at those of the last one
+before it that has some. That one does not expire before it.
+"""
+
+import gzip
+import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
 import pyarrow.fs as fs
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import FileScanTask
 from pyiceberg.table import Table as Iceberg
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
-from headrace.landing.data_file import DataFile, FileSet, FileTarget, conform
+from headrace.landing.data_file import DataFile, FileSet, FileTarget, conform, remove_files
+from headrace.landing.error import LandingError
 from headrace.landing.iceberg_merge import read_files
 
-# A commit beside ours adds files and removes none of those that are rewritten.
-_ISOLATION: Final = {
-    "write.delete.isolation-level": "snapshot",
-    "write.update.isolation-level": "snapshot",
-    "write.merge.isolation-level": "snapshot",
-}
+OFFSETS: Final = "headrace.offsets"
+"""The property of a snapshot, and of a table, that has the offsets per partition."""
+
+NO_RETRY: Final = {"commit.retry.num-retries": "0"}
+"""The property of a table that keeps PyIceberg from repeating commits."""
+
 _FEWEST: Final = 2
+_MOST_CONFLICTS: Final = 50
+_METADATA: Final = ".metadata.json"
 
 
 class IcebergMaintenance:
@@ -27,14 +43,22 @@ class IcebergMaintenance:
 
     Args:
         described: returns a file as manifests name it.
+        offsets: returns the text of the offsets that the table continues at now.
     """
 
     def __init__(
-        self, target: FileTarget, table: Iceberg, described: Callable[[DataFile], IcebergFile]
+        self,
+        target: FileTarget,
+        table: Iceberg,
+        described: Callable[[DataFile], IcebergFile],
+        offsets: Callable[[], str],
     ) -> None:
         self._target = target
         self._table = table
         self._described = described
+        self._offsets = offsets
+        # The files without deleted rows of a snapshot; None before any was looked at.
+        self._whole: tuple[int | None, set[str] | None] = (None, None)
 
     def compact(self, target_bytes: int) -> tuple[int, int]:
         """Rewrite small files of each partition into large ones; return how many into how many.
@@ -42,6 +66,7 @@ class IcebergMaintenance:
         A group of files is one commit, so that memory and lost work are bounded by it.
         """
         removed = added = 0
+        self._whole = self._head(), None
         for group in self._groups(target_bytes):
             files = FileSet(self._target, target_bytes=target_bytes)
             try:
@@ -52,18 +77,42 @@ class IcebergMaintenance:
             except BaseException:
                 files.discard()
                 raise
-            self._replace([each.file for each in group], new)
-            removed += len(group)
-            added += len(new)
+            if self._replace([each.file for each in group], new):
+                removed += len(group)
+                added += len(new)
         return removed, added
 
     def expire(self, older_than: datetime) -> tuple[int, int]:
-        """Drop snapshots, then files that no snapshot names; return how many of each."""
+        """Drop snapshots, then files that no snapshot names; return how many of each.
+
+        Raises:
+            LandingError: another table has files below the location, so that none are removed.
+        """
         before = len(self._table.snapshots())
-        self._table.maintenance.expire_snapshots().older_than(older_than).commit()
+        old = self._expired(older_than)
+        if old:
+            self._table.maintenance.expire_snapshots().by_ids(old).commit()
         self._table.refresh()
         dropped = before - len(self._table.snapshots())
         return dropped, self._remove_strays(older_than)
+
+    def _expired(self, older_than: datetime) -> list[int]:
+        """Return the snapshots that are too old, and that no branch, tag or later one needs."""
+        metadata = self._table.metadata
+        heads = {each.snapshot_id for each in metadata.refs.values()}
+        old = {
+            each.snapshot_id
+            for each in metadata.snapshots
+            if each.timestamp_ms < older_than.timestamp() * 1000 and each.snapshot_id not in heads
+        }
+        for each in metadata.snapshots:
+            if each.snapshot_id in old or offsets_of(each) is not None:
+                continue
+            line = list(ancestors_of(each, metadata))
+            known = [at for at, one in enumerate(line) if offsets_of(one) is not None]
+            # Whole lines: a snapshot is found by the one after it.
+            old -= {one.snapshot_id for one in line[: known[0] + 1]} if known else set()
+        return sorted(old)
 
     def _groups(self, target_bytes: int) -> Iterator[list[FileScanTask]]:
         by_partition: dict[str, list[FileScanTask]] = defaultdict(list)
@@ -83,31 +132,87 @@ class IcebergMaintenance:
             if len(group) >= _FEWEST:
                 yield group
 
-    def _replace(self, old: list[IcebergFile], new: list[DataFile]) -> None:
+    def _replace(self, old: list[IcebergFile], new: list[DataFile]) -> bool:
+        """Commit new files in place of old ones. Return whether that happened: it does not if
+        another commit has removed one of the old ones, or rows of it."""
+        paths = {each.file_path for each in old}
+        for left in reversed(range(_MOST_CONFLICTS)):
+            self._table.refresh()
+            try:
+                if not self._has_whole(paths):
+                    break
+                self._commit(old, new)
+                return True
+            except CommitFailedException:
+                if not left:
+                    remove_files(self._target.remove_file, [each.path for each in new])
+                    raise
+        remove_files(self._target.remove_file, [each.path for each in new])
+        return False
+
+    def _has_whole(self, paths: set[str]) -> bool:
+        """Return whether the table has files with all their rows. They are looked for only when
+        another program has made a snapshot."""
+        seen, whole = self._whole
+        if seen != self._head():
+            tasks = self._table.scan().plan_files()
+            whole = {each.file.file_path for each in tasks if not each.delete_files}
+            self._whole = self._head(), whole
+        return whole is None or paths <= whole
+
+    def _head(self) -> int | None:
+        head = self._table.current_snapshot()
+        return None if head is None else head.snapshot_id
+
+    def _commit(self, old: list[IcebergFile], new: list[DataFile]) -> None:
         metadata = self._table.metadata
-        relaxed = {**metadata.properties, **_ISOLATION}
+        once = {**metadata.properties, **NO_RETRY}
         # Only in memory: the catalog is sent changes, and this is none.
-        self._table.metadata = metadata.model_copy(update={"properties": relaxed})
+        self._table.metadata = metadata.model_copy(update={"properties": once})
+        properties = {"headrace.compaction": "true", OFFSETS: self._offsets()}
         transaction = self._table.transaction()
-        with transaction.update_snapshot({"headrace.compaction": "true"}).overwrite() as commit:
+        with transaction.update_snapshot(properties).overwrite() as commit:
             for gone in old:
                 commit.delete_data_file(gone)
             for each in new:
                 commit.append_data_file(self._described(each))
         transaction.commit_transaction()
+        self._whole = self._head(), self._whole[1]
 
     def _remove_strays(self, older_than: datetime) -> int:
-        """Remove data, manifest and metadata files that the table does not name."""
+        """Remove data, manifest and metadata files that the table does not name.
+
+        Raises:
+            LandingError: there are files of another table, which this one does not name either.
+        """
         location = self._table.location()
         system, root = fs.FileSystem.from_uri(_uri(location))
         named = {_path(each) for each in self._named()}
+        found = system.get_file_info(fs.FileSelector(root, recursive=True))
+        strays = [
+            each
+            for each in found
+            if each.type is fs.FileType.File and _path(each.path) not in named
+        ]
+        self._check_owner(system, [each.path for each in strays])
         removed = 0
-        for each in system.get_file_info(fs.FileSelector(root, recursive=True)):
-            old = each.mtime is not None and each.mtime.astimezone(UTC) < older_than
-            if each.type is fs.FileType.File and old and _path(each.path) not in named:
+        for each in strays:
+            if each.mtime is not None and each.mtime.astimezone(UTC) < older_than:
                 system.delete_file(each.path)
                 removed += 1
         return removed
+
+    def _check_owner(self, system: fs.FileSystem, paths: Collection[str]) -> None:
+        """Check that files are of no other table. One has the same location if it was renamed, and
+        its name given to a new one."""
+        own = str(self._table.metadata.table_uuid)
+        for each in paths:
+            if each.endswith(_METADATA) and _table_id(system, each) not in (own, None):
+                raise LandingError(
+                    f"{each} is of another table, so no file is removed below "
+                    f"{self._table.location()}; old snapshots are dropped. If that table was "
+                    "dropped, remove its files; if it was renamed, land in a new table"
+                )
 
     def _named(self) -> Iterator[str]:
         metadata = self._table.metadata
@@ -123,9 +228,25 @@ class IcebergMaintenance:
                     yield entry.data_file.file_path
 
 
+def offsets_of(snapshot: Snapshot) -> str | None:
+    """Return the text of the offsets that a snapshot has; None without any."""
+    return None if snapshot.summary is None else snapshot.summary[OFFSETS]
+
+
 def _uri(location: str) -> str:
     return location if "://" in location else f"file://{location}"
 
 
 def _path(location: str) -> str:
     return location.partition("://")[2].lstrip("/") if "://" in location else location.lstrip("/")
+
+
+def _table_id(system: fs.FileSystem, path: str) -> str | None:
+    """Return the id of the table that a metadata file describes; None if it is cut off."""
+    with system.open_input_stream(path, compression=None) as stream:
+        content = stream.read()
+    try:
+        found = json.loads(gzip.decompress(content) if f".gz{_METADATA}" in path else content)
+        return str(found["table-uuid"])
+    except (OSError, EOFError, ValueError, KeyError, TypeError):
+        return None

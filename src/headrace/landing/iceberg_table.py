@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import IO, Any, Final
+from uuid import uuid4
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     NoSuchNamespaceError,
@@ -48,7 +49,7 @@ from headrace.landing.error import (
     without_login,
 )
 from headrace.landing.iceberg_file import IcebergFiles
-from headrace.landing.iceberg_maintenance import IcebergMaintenance
+from headrace.landing.iceberg_maintenance import NO_RETRY, OFFSETS, IcebergMaintenance, offsets_of
 from headrace.landing.iceberg_merge import replaced_files
 from headrace.landing.source import PROPERTY, Source
 from headrace.landing.table import Changes, TableStatus
@@ -56,9 +57,7 @@ from headrace.landing.time_partition import TimePartition
 from headrace.model.error import ConfigError
 from headrace.model.table.table_name import TableName
 
-OFFSETS: Final = "headrace.offsets"
 _TRANSFORMS: Final = {"hour": HourTransform, "day": DayTransform}
-_NO_RETRY: Final = {"commit.retry.num-retries": "0"}
 # Old metadata files are of no use: each holds all snapshots.
 _PROPERTIES: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
@@ -109,9 +108,10 @@ class IcebergLanding:
             found = _catalog(name, catalog)
             _create_namespace(found, name.identifier.rpartition(".")[0])
             try:
+                location = _new_location(found, name.identifier, columns)
                 with (
                     found.create_table_transaction(
-                        name.identifier, schema=columns, properties=properties
+                        name.identifier, columns, location, properties=properties
                     ) as transaction,
                     transaction.update_spec() as spec,
                 ):
@@ -216,12 +216,17 @@ class IcebergLanding:
         )
 
     def _maintenance(self) -> IcebergMaintenance:
-        return IcebergMaintenance(self, self._table, self._described)
+        return IcebergMaintenance(
+            self,
+            self._table,
+            self._described,
+            lambda: _offsets_text(self._all_offsets()),
+        )
 
     def _begin(self, offsets: Mapping[int, int]) -> tuple[Transaction, dict[str, str]]:
         """Begin a transaction that sets offsets, and that PyIceberg does not repeat."""
         metadata = self._table.metadata
-        once = {**metadata.properties, **_NO_RETRY}
+        once = {**metadata.properties, **NO_RETRY}
         # Only in memory: the catalog is sent changes, and this is none.
         self._table.metadata = metadata.model_copy(update={"properties": once})
         # A snapshot has the offsets of all partitions: those that did not move stay.
@@ -235,7 +240,7 @@ class IcebergLanding:
         head = self._table.current_snapshot()
         if head is not None:
             for each in ancestors_of(head, self._table.metadata):
-                kept = None if each.summary is None else each.summary[OFFSETS]
+                kept = offsets_of(each)
                 if kept is not None:
                     text = kept
                     break
@@ -287,6 +292,19 @@ def _catalog(name: TableName, properties: Mapping[str, str]) -> Catalog:
             "write --catalog uri=... and --catalog type=rest (or sql, hive, glue), or name it in "
             "~/.pyiceberg.yaml"
         ) from None
+
+
+def _new_location(catalog: Catalog, identifier: str, columns: pa.Schema) -> str | None:
+    """Return where no other table has files; None lets the server of the catalog choose.
+
+    A table that is renamed stays where it was: without this, a new one of its old name would have
+    files in the same place, and each would take the other's for files that no snapshot names.
+    """
+    if not isinstance(catalog, MetastoreCatalog):
+        return None
+    # Only planned: what is not committed is not made.
+    planned = catalog.create_table_transaction(identifier, columns)
+    return f"{planned.table_metadata.location}-{uuid4().hex}"
 
 
 def _create_namespace(catalog: Catalog, namespace: str) -> None:
