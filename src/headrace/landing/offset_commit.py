@@ -18,6 +18,7 @@ import pyarrow as pa
 from headrace.landing.data_file import DataFile
 from headrace.landing.dead_letter import DEAD_LETTER, dead_letter_source
 from headrace.landing.error import AnotherLanding, LandingError, TableConflict, TableUnavailable
+from headrace.landing.row.table_column import check_columns
 from headrace.landing.table import Changes, Table
 from headrace.landing.table_factory import create_table, open_table
 
@@ -81,12 +82,17 @@ class OffsetCommit:
         self._dead_base |= ahead
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
-        """Add columns to the table, unless it has them."""
+        """Add columns to the table, unless it has them.
+
+        Raises:
+            LandingError: no table can have one; it is not changed.
+        """
 
         def add() -> None:
             self._table.refresh()
             new = [each for each in fields if each.name not in self._table.columns.names]
             if new:
+                check_columns(pa.schema(new))
                 self._table.add_columns(new)
 
         self._retried(add)

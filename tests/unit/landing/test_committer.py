@@ -111,6 +111,15 @@ def test_columns_that_cannot_be_added_end_the_run(table: Table) -> None:
         Committer(table, {}, 5.0).add(WIDER, None, None)
 
 
+def test_a_column_that_parquet_refuses_does_not_alter_the_table(table: Table) -> None:
+    rows = pa.RecordBatch.from_pylist([{"id": 1}], pa.schema([*ROWS, ("e", pa.struct([]))]))
+
+    with pytest.raises(LandingError, match="e: it has a record without fields"):
+        Committer(table, {}, 0.0).add(rows, None, None)
+
+    assert existing_table(table.name, {}).columns.names == ["id"]
+
+
 def test_columns_are_added_when_the_table_answers_again(table: Table) -> None:
     real, failures = table.add_columns, iter([True, False])
 
