@@ -182,6 +182,31 @@ def test_kill_9_loses_and_doubles_nothing(capture: MysqlCapture, tmp_path: Path)
     assert not failures
 
 
+def test_a_table_that_is_renamed_into_the_filter_is_read(capture: MysqlCapture) -> None:
+    def found(table: str, size: int) -> list[tuple[str, int]]:
+        records = capture.wait_for_count(table, size)
+        return [(each.op, each.value["after"]["id"]) for each in records]
+
+    other = f"other_{capture.name}"
+    capture.run("CREATE TABLE old (id int PRIMARY KEY)")
+    capture.run("INSERT INTO old VALUES (1)")
+    with running(capture.configuration()):
+        capture.wait_for_count("old", 1)
+        capture.run("CREATE TABLE young (id int PRIMARY KEY)")
+        capture.run("INSERT INTO young VALUES (1)")
+        assert found("young", 1) == [("c", 1)]
+        capture.run(f"CREATE DATABASE {other}")
+        capture.run(f"CREATE TABLE {other}.moved (id int PRIMARY KEY)")
+        capture.run(f"INSERT INTO {other}.moved VALUES (1), (2)")
+        capture.run(f"RENAME TABLE {other}.moved TO {capture.name}.moved")
+        capture.run("INSERT INTO moved VALUES (3)")
+        assert found("moved", 3) == [("r", 1), ("r", 2), ("r", 3)]
+        capture.run("INSERT INTO moved VALUES (4)")
+        assert found("moved", 4)[3:] == [("c", 4)]
+        capture.run("INSERT INTO old VALUES (2)")
+        assert found("old", 2) == [("r", 1), ("c", 2)]
+
+
 def test_a_log_that_is_gone_is_an_error(capture: MysqlCapture) -> None:
     capture.run("CREATE TABLE t (id int PRIMARY KEY)")
     with running(capture.configuration(provide_transaction_metadata="true")):

@@ -133,3 +133,47 @@ def test_a_table_that_is_added_later_is_read_too(capture: PostgresCapture) -> No
         old = capture.wait_for_count("old", 2)
     assert [each.op for each in young] == ["r", "r", "c"]
     assert [each.op for each in old] == ["r", "c"]
+
+
+def test_a_busy_table_that_is_published_while_the_agent_runs_is_read_too(
+    capture: PostgresCapture,
+) -> None:
+    capture.run("CREATE TABLE old (id int PRIMARY KEY)")
+    capture.run("INSERT INTO old VALUES (1)")
+    with running(capture.configuration()):
+        capture.wait_for_count("old", 1)
+        busy = BusyTable(capture)
+        with busy:
+            capture.run(f"ALTER PUBLICATION {capture.name} ADD TABLE busy")
+            capture.wait_for("busy", lambda found: sum(each.op == "u" for each in found) > 200)
+            capture.run("INSERT INTO old VALUES (2)")
+        busy.check()
+        assert [each.op for each in capture.wait_for_count("old", 2)] == ["r", "c"]
+
+
+def test_of_all_tables_only_those_with_older_rows_are_read(capture: PostgresCapture) -> None:
+    def found(table: str, size: int) -> list[tuple[str, int]]:
+        records = capture.wait_for_count(table, size)
+        return [(each.op, each.value["after"]["id"]) for each in records]
+
+    other = f"other_{capture.name}"
+    capture.run(f"CREATE SCHEMA {other}")
+    capture.run("CREATE TABLE old (id int PRIMARY KEY)")
+    capture.run("INSERT INTO old VALUES (1)")
+    with running(capture.configuration(publication_autocreate_mode="all_tables")):
+        capture.wait_for_count("old", 1)
+        capture.run("CREATE TABLE young (id int PRIMARY KEY)")
+        capture.run("INSERT INTO young VALUES (1), (2)")
+        assert found("young", 2) == [("c", 1), ("c", 2)]
+        capture.run(f"CREATE TABLE {other}.moved (id int PRIMARY KEY)")
+        capture.run(f"INSERT INTO {other}.moved VALUES (1)")
+        capture.run(f"ALTER TABLE {other}.moved SET SCHEMA {capture.name}")
+        capture.run("INSERT INTO moved VALUES (2)")
+        assert found("moved", 2) == [("r", 1), ("r", 2)]
+        capture.run("CREATE TABLE whole (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+        capture.run("CREATE TABLE part PARTITION OF whole FOR VALUES FROM (0) TO (9)")
+        capture.run("INSERT INTO whole VALUES (1)")
+        assert found("whole", 1) == [("r", 1)]
+        capture.run("INSERT INTO whole VALUES (2)")
+        assert found("whole", 2) == [("r", 1), ("c", 2)]
+        assert not capture.records("part")

@@ -31,9 +31,11 @@ from headrace.ingest.cdc.mysql.position import (
 )
 from headrace.ingest.cdc.mysql.snapshot_reader import SnapshotReader
 from headrace.ingest.cdc.mysql.source_block import SourceBlock, source_schema
+from headrace.ingest.cdc.mysql.statement import created_table, moves_rows
 from headrace.ingest.cdc.table import Column, Table
 from headrace.ingest.cdc.table_filter import TableFilter
 from headrace.ingest.cdc.topic_name import topic_of
+from headrace.ingest.cdc.unread import TableUnread
 from headrace.ingest.error import ChannelError, DeliveryFailed, IngestError
 from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.settings import Settings, number, secret, text
@@ -42,6 +44,7 @@ from headrace.ingest.source import ReplayableSource
 _log = structlog.get_logger(__name__)
 # So long a server may lag behind what was handed over before its log counts as lost.
 _LAG_SECONDS = 600
+_MOST_CREATED = 10_000
 
 
 class MysqlCdcSource(ReplayableSource):
@@ -55,6 +58,8 @@ class MysqlCdcSource(ReplayableSource):
         of the transactions that were handed over.
     Rule 4: an interrupted snapshot is continued by a later one, after the last key that was handed
         over. Changes before the later snapshot's position are left out for the rows it read.
+    Rule 5: a table that the log shows first is read before its changes, unless the log has shown
+        its creation.
     """
 
     SETTINGS = (
@@ -145,6 +150,8 @@ class MysqlCdcSource(ReplayableSource):
         self._envelope = Envelope(options)
         self._source = SourceBlock(__version__, connector, self._options.prefix)
         self._captured: dict[tuple[str, str], tuple[tuple[str, ...], CapturedTable | None]] = {}
+        # The tables that the log shows from their creation on.
+        self._created: set[tuple[str, str]] = set()
         if self._position is not None:
             self._check_log(self._position)
         self._heartbeat_at = time.monotonic()
@@ -274,6 +281,11 @@ class MysqlCdcSource(ReplayableSource):
             else:
                 self._read_stream()
             return True
+        except TableUnread as unread:
+            _log.info("table_read_first", source=self.name, table=str(unread))
+            self._batcher.flush()
+            self._close()
+            return True
         except (self._connector.errors, OSError) as error:
             self._close()
             self._check_purged(error)
@@ -311,7 +323,7 @@ class MysqlCdcSource(ReplayableSource):
         self._batcher.drop_unfinished()
         transactions = self.settings.flag("provide.transaction.metadata")
         writer = ChangeWriter(
-            self._envelope, self._source, self._table_of, transactions, self._captured.clear
+            self._envelope, self._source, self._table_of, transactions, self._saw_statement
         )
         self._changes = ChangeStream(
             writer, self._batcher, self._position, self._tables, self._server
@@ -419,6 +431,7 @@ class MysqlCdcSource(ReplayableSource):
         if known is not None and (not names or known[0] == names):
             return known[1]
         shape = self._catalog.shape(schema, name)
+        self._meet(shape)
         if shape.columns:
             self._shapes[schema, name] = shape
         else:  # dropped or renamed meanwhile: what it was when it was last seen
@@ -427,10 +440,31 @@ class MysqlCdcSource(ReplayableSource):
             shape = completed(shape, described())
         captured = self._make(shape, names or tuple(each.name for each in shape.columns))
         self._captured[schema, name] = (names, captured)
-        if shape.identifier not in self._tables:  # it was created after the first reading
-            progress = self._tables[shape.identifier] = TableProgress(done=True)
-            self._batcher.note({self._names.table(shape.identifier): progress_mark(progress)})
         return captured
+
+    def _meet(self, shape: TableShape) -> None:
+        """Mark a table that was not read and that the log has all of.
+
+        Raises:
+            TableUnread: it was renamed, say, and has rows that the log has under another name.
+        """
+        name, table = shape.identifier, (shape.schema, shape.name)
+        initial = self.settings.text("snapshot.mode") == "initial"
+        if name in self._tables or (initial and not shape.columns):  # known, or gone
+            return
+        if initial and table not in self._created and table in self._catalog.names(self._filter):
+            raise TableUnread(name)
+        progress = self._tables[name] = TableProgress(done=True)
+        self._batcher.note({self._names.table(name): progress_mark(progress)})
+
+    def _saw_statement(self, schema: str, query: str) -> None:
+        """Take a statement of the log: it may have changed types or keys of tables."""
+        self._captured.clear()
+        if moves_rows(query) or len(self._created) >= _MOST_CREATED:
+            self._created.clear()
+        created = created_table(schema, query)
+        if created is not None:
+            self._created.add(created)
 
     def _make(self, shape: TableShape, names: Sequence[str]) -> CapturedTable:
         """Return a table with the columns that an event has; those that no one describes are

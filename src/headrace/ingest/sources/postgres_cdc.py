@@ -35,7 +35,10 @@ from headrace.ingest.cdc.postgres.publication_watch import PublicationWatch
 from headrace.ingest.cdc.postgres.replication_stream import PublicationMissing, ReplicationStream
 from headrace.ingest.cdc.postgres.snapshot_reader import SnapshotReader
 from headrace.ingest.cdc.postgres.source_block import SOURCE_SCHEMA, SourceBlock
+from headrace.ingest.cdc.postgres.transaction_wait import TransactionWait
+from headrace.ingest.cdc.postgres.unseen_table import UnseenTables
 from headrace.ingest.cdc.table_filter import FILTER_SETTINGS, TableFilter
+from headrace.ingest.cdc.unread import TableUnread
 from headrace.ingest.error import ChannelError, DeliveryFailed, IngestError
 from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.settings import Settings, prefix, secret, text
@@ -44,7 +47,6 @@ from headrace.ingest.source import ReplayableSource
 _log = structlog.get_logger(__name__)
 _READ_SECONDS = 0.2
 _STATUS_SECONDS = 1.0
-_WAIT_SECONDS = 60.0
 
 
 class PostgresCdcSource(ReplayableSource):
@@ -58,6 +60,8 @@ class PostgresCdcSource(ReplayableSource):
         Only `slot.loss = snapshot` reads the tables again.
     Rule 4: an interrupted snapshot is continued by a later one, after the last key that was handed
         over; `handover` says which changes that later snapshot holds.
+    Rule 5: a table that the stream shows first is read before its changes, unless the stream has
+        all of it (`UnseenTables`).
     """
 
     SETTINGS = (
@@ -112,9 +116,7 @@ class PostgresCdcSource(ReplayableSource):
         self._tables: dict[str, TableProgress] = {}
         # What the batches that were handed over, or are ready to be, hold.
         self._position: Position | None = None
-        # Transactions below this id must have ended before tables are read without a new slot.
-        self._horizon = 0
-        self._waiting_since = 0.0
+        self._wait = TransactionWait(name)
         # The log has changes that cannot be read, because there was no publication.
         self._unpublished = False
 
@@ -169,6 +171,7 @@ class PostgresCdcSource(ReplayableSource):
         self._watch = PublicationWatch(
             catalog, self._publication, self._filter, self.name, self._options.skipped
         )
+        self._unseen = UnseenTables(catalog, self._publication)
         self._heartbeat_at = self._status_at = time.monotonic()
 
     def _forget(self, published: Iterable[str]) -> None:
@@ -253,6 +256,11 @@ class PostgresCdcSource(ReplayableSource):
         except self._connector.errors as error:
             self._close()
             raise IngestError(f"cannot capture from PostgreSQL: {_reason(error)}") from error
+        except TableUnread as unread:
+            _log.info("table_read_first", source=self.name, table=str(unread))
+            self._batcher.flush()
+            self._close()
+            return True
         except PublicationMissing:
             self._close()
             self._unpublished = True
@@ -288,17 +296,12 @@ class PostgresCdcSource(ReplayableSource):
         """Continue with the snapshot of tables that are not read to their ends, or stream."""
         assert self._position is not None
         if self.settings.text("snapshot.mode") == "initial" and self._unread(self._catalog):
-            if self._horizon == 0:
-                self._horizon = self._catalog.next_transaction()
+            self._wait.begin(self._catalog)
             reader = SnapshotReader(self._connector.control(), None)
             snapshot, limit = Catalog(reader.connection).current_snapshot()
-            if snapshot.xmin < self._horizon:
-                # A transaction of before may be in the log before the slot, or before its table
-                # was published, and not yet be visible: wait for its end.
+            if not self._wait.is_over(snapshot.xmin):
                 reader.close()
-                self._warn_of_wait(snapshot.xmin)
                 return False
-            self._waiting_since = 0.0
             self._reader = reader
             self._rows = self._snapshot(reader, SnapshotPart(None, snapshot, limit))
             return True
@@ -314,21 +317,6 @@ class PostgresCdcSource(ReplayableSource):
         self._changes = ChangeStream(writer, self._batcher, self._position, Handover(self._tables))
         _log.info("stream_begun", source=self.name, lsn=format_lsn(self._position.lsn))
         return True
-
-    def _warn_of_wait(self, oldest: int) -> None:
-        """Warn every minute of a transaction whose end a table's first reading waits for."""
-        now = time.monotonic()
-        self._waiting_since = self._waiting_since or now
-        if now - self._waiting_since < _WAIT_SECONDS:
-            return
-        self._waiting_since = now
-        _log.warning(
-            "snapshot_waits",
-            source=self.name,
-            transaction=oldest,
-            reason="a new table is read, and all changes are, when this transaction has ended: see "
-            "pg_stat_activity and pg_prepared_xacts",
-        )
 
     # -- snapshot ------------------------------------------------------------------------------
 
@@ -460,13 +448,16 @@ class PostgresCdcSource(ReplayableSource):
             self._stream.confirm(parse_position(mark).lsn)
 
     def _table_of(self, relation: Relation) -> CapturedTable | None:
+        self._unseen.saw(relation)
         if not self._filter.includes(relation.schema, relation.name):
             return None
         captured = self._factory.make(relation)
         name = captured.table.identifier
-        if name not in self._tables:  # it was created after the slot, so the stream has all of it
-            progress = self._tables[name] = TableProgress(done=True)
-            self._batcher.note({self._names.table(name): format_progress(progress)})
+        if name not in self._tables:
+            no_data = self.settings.text("snapshot.mode") == "no_data"
+            if no_data or self._unseen.is_streamed(relation):
+                progress = self._tables[name] = TableProgress(done=True)
+                self._batcher.note({self._names.table(name): format_progress(progress)})
         return captured
 
     def _facts(self, relation: int, identifier: str) -> TableFacts:
@@ -488,7 +479,7 @@ class PostgresCdcSource(ReplayableSource):
                 with suppress(self._connector.errors, OSError):
                     each.close()
         self._stream = self._reader = self._control = self._rows = None
-        self._horizon = 0  # it may be that of another server now
+        self._wait.forget()
 
 
 def _reason(error: Exception) -> str:

@@ -2,7 +2,13 @@
 
 import pytest
 
-from headrace.ingest.cdc.mysql.statement import calls_function, truncated_table, written_tables
+from headrace.ingest.cdc.mysql.statement import (
+    calls_function,
+    created_table,
+    moves_rows,
+    truncated_table,
+    written_tables,
+)
 
 
 @pytest.mark.parametrize(
@@ -118,3 +124,38 @@ def test_the_time_is_linear(part: str) -> None:
     """With an exponential time this would never end."""
     for verb in ("", "UPDATE ", "DELETE FROM ", "WITH ", "INSERT INTO ", "LOAD DATA ", "ANALYZE "):
         assert ("shop", "absent") not in written_tables("shop", verb + part * 5_000)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("CREATE TABLE `t` (id int)", ("shop", "t")),
+        ("/* x */ create table crm.t LIKE s", ("crm", "t")),
+        ("CREATE OR REPLACE TABLE t (id int)", ("shop", "t")),
+        ("CREATE TABLE IF NOT EXISTS t (id int)", None),
+        ("CREATE TABLE t AS SELECT * FROM s", None),
+        ("CREATE TABLE t (id int) TABLE s", None),
+        ("CREATE TEMPORARY TABLE t (id int)", None),
+        ("CREATE INDEX t ON s (id)", None),
+        ("CREATE OR REPLACE VIEW t AS SELECT 1", None),
+        ("ALTER TABLE t ADD n int", None),
+        ("CREATE", None),
+    ],
+)
+def test_the_table_that_a_statement_makes(query: str, expected: tuple[str, str] | None) -> None:
+    assert created_table("shop", query) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("RENAME TABLE a TO b", True),
+        ("ALTER TABLE a RENAME TO b", True),
+        ("ALTER TABLE a IMPORT TABLESPACE", True),
+        ("ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b", True),
+        ("ALTER TABLE a ADD `rename` int", False),
+        ("CREATE TABLE a (n int) COMMENT 'rename'", False),
+    ],
+)
+def test_statements_that_move_rows(query: str, expected: bool) -> None:
+    assert moves_rows(query) is expected

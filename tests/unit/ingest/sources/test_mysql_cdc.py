@@ -9,7 +9,9 @@ from headrace.ingest.cdc.batcher import Batcher
 from headrace.ingest.cdc.mysql.column_type import MysqlColumn
 from headrace.ingest.cdc.mysql.connection import TableShape
 from headrace.ingest.cdc.mysql.position import LogPosition, Position, parse_position
+from headrace.ingest.cdc.unread import TableUnread
 from headrace.ingest.error import IngestError
+from headrace.ingest.event import Event
 from headrace.ingest.settings import SettingError, Settings
 from headrace.ingest.sources import mysql_cdc
 from headrace.ingest.sources.mysql_cdc import MysqlCdcSource
@@ -34,7 +36,7 @@ def test_a_statement_makes_the_types_of_tables_be_asked_again(
         return TableShape(schema, name, (column,), shapes["key"])
 
     source._catalog = SimpleNamespace(shape=shape)
-    source._captured = {}
+    source._captured, source._created = {}, set()
     source._envelope = source._source = SimpleNamespace()
     source._batcher = Batcher(10, source._to_marks)
     source._position = Position(START)
@@ -44,6 +46,92 @@ def test_a_statement_makes_the_types_of_tables_be_asked_again(
     assert list(source._table_of("shop", "t", ["id"]).table.key) == []
     source._changes.statement("shop", "ALTER TABLE t ADD PRIMARY KEY (id)", START, 0)
     assert list(source._table_of("shop", "t", ["id"]).table.key) == [0]
+
+
+def meeting(mode: str = "initial") -> Any:
+    """Return a source whose server has the table shop.young."""
+    source = make(**{"snapshot.mode": mode})
+    column = MysqlColumn("id", "int", "int", nullable=False)
+
+    def shape(schema: str, name: str) -> TableShape:
+        return TableShape(schema, name, (column,) if name == "young" else (), ())
+
+    source._catalog = SimpleNamespace(shape=shape, names=lambda _: [("shop", "young")])
+    source._captured, source._created = {}, set()
+    source._batcher = Batcher(10, source._to_marks)
+    return source
+
+
+def test_a_table_whose_creation_the_log_does_not_show_is_read_first() -> None:
+    source = meeting()
+
+    with pytest.raises(TableUnread, match="young"):
+        source._table_of("shop", "young", ["id"])
+
+    assert source._tables == {}
+
+
+def test_a_table_whose_creation_the_log_shows_is_streamed() -> None:
+    source = meeting()
+    source._saw_statement("shop", "CREATE TABLE young (id int)")
+
+    assert source._table_of("shop", "young", ["id"]) is not None
+
+    assert source._tables["shop.young"].done
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "RENAME TABLE crm.old TO shop.young",
+        "ALTER TABLE old RENAME young",
+        "ALTER TABLE young EXCHANGE PARTITION p WITH TABLE old",
+    ],
+)
+def test_a_table_that_took_the_rows_of_another_is_read_first(then: str) -> None:
+    source = meeting()
+    for query in ("CREATE TABLE young (id int)", then):
+        source._saw_statement("shop", query)
+
+    with pytest.raises(TableUnread):
+        source._table_of("shop", "young", ["id"])
+
+
+def test_a_table_that_is_gone_is_streamed_and_read_if_it_comes_back() -> None:
+    source = meeting()
+
+    assert source._table_of("shop", "gone", ["id"]) is not None
+
+    assert source._tables == {}
+
+
+def test_without_a_first_reading_every_table_is_streamed() -> None:
+    source = meeting("no_data")
+
+    assert source._table_of("shop", "young", ["id"]) is not None
+
+    assert source._tables["shop.young"].done
+
+
+def test_the_stream_is_left_for_a_table_that_was_not_read() -> None:
+    source = meeting()
+    position, closed = Position(START), list[str]()
+
+    def read(changes: Any) -> None:
+        source._batcher.add([Event({}, b"old")], position)
+        source._batcher.end(position)
+        source._table_of("shop", "young", ["id"])
+
+    source._delivery = SimpleNamespace(run=lambda ready: None)
+    source._control = SimpleNamespace(close=lambda: closed.append("control"))
+    source._stream = SimpleNamespace(read=read, close=lambda: closed.append("stream"))
+    source._changes = None
+
+    assert source.poll()
+
+    assert closed == ["stream", "control"]
+    (batch,) = source._batcher.ready  # what came before it is not read again
+    assert batch.bodies == [b"old"]
 
 
 def test_a_position_after_the_end_of_the_log_is_an_error() -> None:

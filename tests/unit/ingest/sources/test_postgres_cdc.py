@@ -5,20 +5,24 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import structlog
 
 from headrace.ingest.cdc.batcher import Batcher
 from headrace.ingest.cdc.postgres.captured_table import TableFacts
 from headrace.ingest.cdc.postgres.catalog import PublishedTable, Slot
+from headrace.ingest.cdc.postgres.pgoutput import Relation
 from headrace.ingest.cdc.postgres.position import (
     Position,
     SnapshotPart,
     TableProgress,
     parse_progress,
 )
+from headrace.ingest.cdc.postgres.replication_stream import StreamRead
 from headrace.ingest.cdc.postgres.snapshot_reader import _cursor
+from headrace.ingest.cdc.unread import TableUnread
 from headrace.ingest.error import IngestError
+from headrace.ingest.event import Event
 from headrace.ingest.settings import SettingError, Settings
+from headrace.ingest.sources import postgres_cdc
 from headrace.ingest.sources.postgres_cdc import PostgresCdcSource
 
 
@@ -73,11 +77,80 @@ def test_a_heartbeat_does_not_move_the_position_inside_a_transaction() -> None:
     assert source._changes.position == Position(100)
 
 
-def test_a_connection_that_broke_is_followed_by_another_horizon() -> None:
+def test_a_connection_that_broke_is_followed_by_another_wait() -> None:
     source = make()
-    source._horizon = 77
+    source._wait.begin(SimpleNamespace(next_transaction=lambda: 77))
+    assert not source._wait.is_over(76)
     source._close()
-    assert source._horizon == 0
+    assert source._wait.is_over(0)
+
+
+class FakeStream:
+    """Sends a transaction of a table that was not seen before."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def read(self, seconds: float) -> StreamRead:
+        return StreamRead([(1, b"whole"), (2, b"relation")], 0, False)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def streaming(monkeypatch: pytest.MonkeyPatch, source: Any, unseen: Any) -> FakeStream:
+    relation = Relation(9, "public", "young", "d", ())
+    position = Position(50)
+
+    def feed(start: int, message: Any) -> None:
+        if message == b"relation":
+            source._table_of(relation)
+        else:
+            source._batcher.add([Event({}, b"old")], position)
+            source._batcher.end(position)
+
+    monkeypatch.setattr(postgres_cdc, "decode", lambda data: data)
+    source.ledger = SimpleNamespace(committed=dict)
+    source._delivery = SimpleNamespace(run=lambda ready: None)
+    source._factory = SimpleNamespace(
+        make=lambda _: SimpleNamespace(table=SimpleNamespace(identifier="public.young"))
+    )
+    source._unseen = unseen
+    source._changes = SimpleNamespace(feed=feed)
+    source._control = SimpleNamespace(close=lambda: None)
+    source._position, source._status_at = Position(10), time.monotonic()
+    source._stream = FakeStream()
+    return source._stream
+
+
+def test_a_table_that_was_not_read_is_read_before_its_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def is_streamed(relation: Relation) -> bool:
+        raise TableUnread(relation.name)
+
+    source = make()
+    unseen = SimpleNamespace(saw=lambda _: None, is_streamed=is_streamed)
+    stream = streaming(monkeypatch, source, unseen)
+
+    assert source.poll()
+
+    assert stream.closed and source._stream is None
+    assert source._tables == {}
+    (batch,) = source._batcher.ready  # what came before it is not read again
+    assert batch.bodies == [b"old"]
+    assert source._position == Position(50)
+
+
+def test_without_a_first_reading_a_new_table_is_streamed() -> None:
+    source = make(**{"snapshot.mode": "no_data"})
+    source._factory = SimpleNamespace(
+        make=lambda _: SimpleNamespace(table=SimpleNamespace(identifier="public.young"))
+    )
+    source._unseen = SimpleNamespace(saw=lambda _: None)
+
+    assert source._table_of(Relation(9, "public", "young", "d", ())) is not None
+    assert source._tables["public.young"].done
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("r", 'FROM ONLY "s"."t"'), ("p", 'FROM "s"."t"')])
@@ -91,14 +164,3 @@ def test_an_invalid_url_is_not_in_the_message() -> None:
         make(url="postgresql://me:%zzhidden@db:5432/shop")
     assert "hidden" not in str(raised.value)
     assert raised.value.__cause__ is None
-
-
-def test_a_long_wait_for_a_transaction_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    source = make()
-    with structlog.testing.capture_logs() as logs:
-        for seconds in (0, 59, 1, 30, 30):
-            now[0] += seconds
-            source._warn_of_wait(77)
-    assert [(each["event"], each["transaction"]) for each in logs] == [("snapshot_waits", 77)] * 2

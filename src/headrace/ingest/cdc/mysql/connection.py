@@ -198,16 +198,20 @@ class MysqlCatalog:
 
     def tables(self, tables: TableFilter) -> list[TableShape]:
         """Return the tables that the filter lets through, by name."""
+        found = [self.shape(schema, name) for schema, name in self.names(tables)]
+        return [each for each in found if each.columns]
+
+    def names(self, tables: TableFilter) -> list[tuple[str, str]]:
+        """Return the schemas and names of the tables that the filter lets through, in order."""
         rows = self._rows(
             "SELECT table_schema, table_name FROM information_schema.tables "
             "WHERE table_type = 'BASE TABLE' ORDER BY 1, 2"
         )
-        found = [
-            self.shape(schema, name)
+        return [
+            (schema, name)
             for schema, name in rows
             if schema not in _SYSTEM and tables.includes(schema, name)
         ]
-        return [each for each in found if each.columns]
 
     def shape(self, schema: str, name: str) -> TableShape:
         """Return a table; one without columns if it does not exist."""

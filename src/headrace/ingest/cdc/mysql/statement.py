@@ -1,4 +1,4 @@
-"""Which tables a statement of the binary log writes to.
+"""Which tables a statement of the binary log writes to, or makes.
 
 A server with binlog_format = ROW logs no statement that writes rows, so this reads statements of
 sessions that do not log rows. What cannot be excluded counts as written.
@@ -29,6 +29,8 @@ _MODIFIERS: Final = frozenset({"low_priority", "high_priority", "delayed", "igno
 _WRITES: Final = frozenset({"insert", "replace", "update", "delete", "load", "with"})
 _CALLS: Final = frozenset({"select", "do", "call"})
 _QUERIES: Final = frozenset({"select", "values", "with", "table"})
+# Words of statements that give a table rows which are not in the log under its name.
+_MOVES: Final = frozenset({"rename", "exchange", "import"})
 
 
 class TableName(NamedTuple):
@@ -64,6 +66,32 @@ def truncated_table(schema: str, query: str) -> TableName | None:
         return None
     first = next(tokens, _END)
     return _table(schema, next(tokens, _END) if first.word == "table" else first, tokens)
+
+
+def created_table(schema: str, query: str) -> TableName | None:
+    """Return the table that a CREATE TABLE makes empty; None for other statements, and with IF NOT
+    EXISTS: it is logged also if the table exists. One with a query is logged so only if the rows
+    are not.
+
+    >>> created_table("shop", "CREATE OR REPLACE TABLE crm.`blocked` (id int)")
+    TableName(schema='crm', name='blocked')
+    """
+    tokens = _tokens(query)
+    if next(tokens, _END).word != "create":
+        return None
+    first = next(tokens, _END)
+    if first.word == "or" and next(tokens, _END).word == "replace":
+        first = next(tokens, _END)
+    if first.word != "table":
+        return None
+    name = next(tokens, _END)
+    found = None if name.word == "if" else _table(schema, name, tokens)
+    return None if any(each.word in _QUERIES for each in tokens) else found
+
+
+def moves_rows(query: str) -> bool:
+    """Return whether a statement may give a table the rows of another one, as RENAME TABLE does."""
+    return any(each.word in _MOVES for each in _tokens(query))
 
 
 def written_tables(schema: str, query: str) -> list[TableName]:

@@ -6,7 +6,7 @@ from headrace.ingest.cdc.postgres.captured_table import ColumnDefault, TableFact
 from headrace.ingest.cdc.postgres.column_default import default_text
 from headrace.ingest.cdc.postgres.column_type import PostgresType
 from headrace.ingest.cdc.postgres.lsn import parse_lsn
-from headrace.ingest.cdc.postgres.pgoutput import RelationColumn
+from headrace.ingest.cdc.postgres.pgoutput import Relation, RelationColumn
 from headrace.ingest.cdc.postgres.transaction_snapshot import TransactionSnapshot
 from headrace.ingest.cdc.table_filter import TableFilter
 from headrace.ingest.error import IngestError
@@ -145,6 +145,42 @@ class Catalog:
         """Return an id that is above those of all transactions that have changed something."""
         (snapshot,) = self._row("SELECT pg_current_snapshot()::text")
         return TransactionSnapshot.parse(snapshot).xmax
+
+    def newest_relation(self) -> int:
+        """Return the highest id of all relations; those of later ones are above it."""
+        (newest,) = self._row("SELECT max(oid)::bigint FROM pg_class")
+        return int(newest)
+
+    def is_published(self, publication: str, relation: Relation) -> bool:
+        """Return whether a table is in a publication now, by its name and not as a partition of
+        another one. Where all tables are, none of them is looked up: there may be very many."""
+        name = relation.schema, relation.name
+        row = self._connection.execute(
+            "SELECT p.puballtables, p.pubviaroot AND c.relispartition, n.nspname, c.relname "
+            "FROM pg_publication p, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE p.pubname = %s AND c.oid = %s",
+            [publication, relation.id],
+        ).fetchone()
+        if row is None or row[2:] != name:
+            return False
+        if row[0]:
+            return not row[1]
+        found = self._connection.execute(
+            "SELECT 1 FROM pg_publication_tables "
+            "WHERE pubname = %s AND schemaname = %s AND tablename = %s",
+            [publication, *name],
+        ).fetchone()
+        return found is not None
+
+    def has_first_file(self, relation: int, publication: str) -> bool:
+        """Return whether a table of a publication of all tables has the file that it was created
+        with. A table that is written again as a whole gets another, and its rows are not logged."""
+        row = self._connection.execute(
+            "SELECT p.puballtables AND c.relkind = 'r' AND c.relfilenode = c.oid "
+            "FROM pg_class c, pg_publication p WHERE c.oid = %s AND p.pubname = %s",
+            [relation, publication],
+        ).fetchone()
+        return row is not None and bool(row[0])
 
     def type(self, type_id: int) -> PostgresType:
         """Return a type; an unknown one is a text."""
