@@ -181,9 +181,9 @@ class Broker:
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of this broker's registration; -1 while it is not registered."""
-        known = self.members.get(self.node_id)
-        return -1 if known is None else known.epoch
+        """The epoch that this process registered last; -1 before it did. What the cluster's state
+        says of the id may be another process's."""
+        return self.roles.epoch
 
     def broker_gone(self, record: BrokerRecord) -> None:
         """React to another broker whose process has ended."""

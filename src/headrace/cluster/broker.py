@@ -25,6 +25,7 @@ class BrokerRecord:
         epoch: another, higher number for every registration of this broker (KIP-841, KIP-903).
         home: the id of its first data directory. A registration of the same broker id with the same
             home is that of an earlier process of this broker.
+        process: a random id of the process that registered.
         directories: the ids of its log directories; also of one that is missing, while the log of a
             partition that no other broker has in full may be there (`MissingLogs`).
     """
@@ -36,6 +37,7 @@ class BrokerRecord:
     rack: str | None = None
     epoch: int = -1
     home: str | None = None
+    process: str | None = None
     directories: tuple[str, ...] = ()
 
     def endpoint(self, listener: str) -> Endpoint | None:
@@ -54,6 +56,7 @@ class BrokerRecord:
             "rack": self.rack,
             "epoch": self.epoch,
             "home": self.home,
+            "process": self.process,
             "directories": list(self.directories),
             "endpoints": [
                 [each.listener, each.host, each.port, each.security_protocol]
@@ -69,6 +72,7 @@ class BrokerRecord:
             rack=fields["rack"],
             epoch=fields.get("epoch", -1),
             home=fields.get("home"),
+            process=fields.get("process"),
             directories=tuple(fields.get("directories", ())),
             endpoints=tuple(Endpoint(*each) for each in fields["endpoints"]),
         )

@@ -36,6 +36,7 @@ from headrace.cluster.partition_command import (
     not_left,
     reassign,
     settle_topics,
+    surrender,
 )
 from headrace.cluster.quota import ClientQuota, QuotaEntity, altered, quota_problem
 from headrace.cluster.rejection import ClusterError, Rejection
@@ -354,6 +355,12 @@ class Controller:
             ),
             lambda plan: plan.changes,
             leave_out=PartitionPlan.leave_out,
+        )
+
+    def surrender(self, broker_id: BrokerId, partitions: Sequence[TopicPartition]) -> None:
+        """Take this broker out of sync for partitions whose logs it has lost, but the last one."""
+        self._runner.run(
+            lambda: surrender(self.state, partitions, broker_id), lambda plan: plan.changes
         )
 
     def _settle(self, alive: Callable[[], Collection[BrokerId]]) -> None:

@@ -4,7 +4,9 @@ Rule 1: a client's request is refused where the node of what it asks for would b
 Rule 2: a topic's node also changes when no client asks: leaders come and go, replicas fall out of
         sync, epochs grow. So clients may fill it only as far as all of that fits (`topic_bytes`).
         Otherwise one full topic would stop every election behind it.
-Rule 3: a topic that is too large already may become smaller.
+Rule 3: a topic that is too large already may become smaller. It may also grow a little, up to
+        `_FULL_BYTES` as it is: its replicas must be able to move away from a broker. If it is ever
+        full its own elections stop, and no others (`CommandRunner`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +21,7 @@ from headrace.model.ids import BrokerId
 # Less than `MAX_NODE_BYTES`: clients of an earlier release could fill a node up to here, and the
 # cluster must be able to change it.
 MAX_TOPIC_BYTES = 1_000_000
+_FULL_BYTES = 900_000
 _EPOCH_BYTES = len(str(2**31 - 1))
 
 
@@ -50,8 +53,13 @@ def topic_problem(topic: TopicRecord, before: TopicRecord | None = None) -> Reje
         before: the topic as it is; None for a new one.
     """
     size = topic_bytes(topic)
-    if size <= MAX_TOPIC_BYTES or (before is not None and size <= topic_bytes(before)):
+    if size <= MAX_TOPIC_BYTES:
         return None
+    if before is not None:
+        bound = topic_bytes(before)
+        is_full = len(encode_entity(topic)) > _FULL_BYTES
+        if size <= bound or (bound > MAX_TOPIC_BYTES and not is_full):
+            return None
     return Rejection(
         ClusterError.POLICY_VIOLATION,
         f"the record of topic {topic.name!r} may grow to {size} bytes, and the cluster's store "
@@ -86,19 +94,27 @@ class TopicRoom:
 
     def __init__(self) -> None:
         self._bytes: dict[str, int] = {}
+        # Of topics that are too large already (rule 3): how much of `_FULL_BYTES` is left.
+        self._left: dict[str, int] = {}
 
     def take(
         self, topic: TopicRecord, before: PartitionRecord, after: PartitionRecord
     ) -> Rejection | None:
         """Return why a partition of the topic cannot become so, or None and count it."""
         more = partition_bytes(after) - partition_bytes(before)
-        size = self._bytes.get(topic.name)
-        size = more + (topic_bytes(topic) if size is None else size)
-        if more > 0 and size > MAX_TOPIC_BYTES:
+        if topic.name not in self._bytes:
+            size = self._bytes[topic.name] = topic_bytes(topic)
+            if size > MAX_TOPIC_BYTES:
+                self._left[topic.name] = _FULL_BYTES - len(encode_entity(topic))
+        size = more + self._bytes[topic.name]
+        left = self._left.get(topic.name, 0) - more
+        if more > 0 and size > MAX_TOPIC_BYTES and left < 0:
             return Rejection(
                 ClusterError.POLICY_VIOLATION,
                 f"the record of topic {topic.name!r} may grow to {size} bytes, and the cluster's "
                 f"store keeps {MAX_TOPIC_BYTES}: move fewer of its partitions at a time",
             )
         self._bytes[topic.name] = size
+        if topic.name in self._left:
+            self._left[topic.name] = left
         return None

@@ -203,6 +203,19 @@ def abandon(
     return plan.finish()
 
 
+def surrender(
+    state: ClusterState, partitions: Sequence[TopicPartition], broker_id: BrokerId
+) -> PartitionPlan:
+    """Drop a broker that has lost its log from the ISR wherever another replica is in sync, whether
+    or not that one runs: each of them has all that was committed."""
+    plan = _Plan(state)
+    for name in partitions:
+        partition = plan.find(name)
+        if not isinstance(partition, Rejection) and set(partition.isr) > {broker_id}:
+            plan.set(name, elect(partition, set(partition.isr) - {broker_id}, unclean=False))
+    return plan.finish()
+
+
 def reassign(
     state: ClusterState,
     targets: Mapping[TopicPartition, Sequence[BrokerId] | None],

@@ -1,6 +1,6 @@
 """`meta.properties`: to which node of which cluster a log directory belongs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
@@ -17,8 +17,8 @@ class MetaProperties:
     """The node and the cluster of a directory, so that no other broker opens it.
 
     Byte format: Java properties. We write version 1, as KRaft does; version 0, written by Kafka
-    with ZooKeeper, calls the node `broker.id` and may leave out everything. It is read, and written
-    back as version 1 when the broker formats the directory again.
+    with ZooKeeper, calls the node `broker.id` and may leave out everything. It stays version 0, and
+    gets a directory id.
 
     Attributes:
         node_id: None only in a version 0 file that names none.
@@ -58,6 +58,10 @@ class MetaProperties:
             StorageError: it belongs to another node, or to another cluster.
         """
         stored = cls.read(filesystem, directory)
+        if stored is not None and stored.directory_id is None:
+            # Kafka writes the same into a directory of an earlier release (KIP-858).
+            stored = replace(stored, directory_id=uuid4())
+            stored.write(filesystem, directory)
         if stored is None:
             new = cls(
                 node_id=BrokerId(node_id),
@@ -78,10 +82,10 @@ class MetaProperties:
         return stored
 
     def write(self, filesystem: FileSystem, directory: Path) -> None:
-        """Write the file as version 1, durable on return."""
-        lines = ["version=1"]
+        """Write the file, durable on return."""
+        lines = [f"version={self.version}"]
         if self.node_id is not None:
-            lines.append(f"node.id={self.node_id}")
+            lines.append(f"{'node.id' if self.version else 'broker.id'}={self.node_id}")
         if self.cluster_id is not None:
             lines.append(f"cluster.id={_escape(self.cluster_id)}")
         if self.directory_id is not None:

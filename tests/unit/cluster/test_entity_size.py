@@ -232,3 +232,20 @@ def test_an_entry_is_named_by_what_it_says() -> None:
     acl = Acl("topic", "x" * 4_096, "literal", "User:anna", "*", "read", "allow")
     assert entity_problem(acl) is not None
     assert entity_problem(replace(acl, resource_name="orders")) is None
+
+
+def test_the_replicas_of_a_topic_that_is_too_large_already_can_move() -> None:
+    first, second, third, fourth = (BrokerId(each) for each in (1, 2, 3, 1000))
+    partition = PartitionRecord(replicas=(first, second, third), leader=first, isr=(first,))
+    large = topic(*[partition] * 25_000)
+    assert topic_bytes(large) > MAX_TOPIC_BYTES > len(encode_entity(large))
+
+    room = TopicRoom()
+    moved = replace(partition, replicas=(fourth, first, second, third), adding=(fourth,))
+    taken = [room.take(large, partition, moved) for _ in range(25_000)]
+
+    assert taken[0] is None
+    assert isinstance(taken[-1], Rejection)
+    assert topic_problem(replace(large, configs={"retention.ms": "1"}), large) is None
+    too_long = replace(large, configs={"a": "x" * 400_000})
+    assert isinstance(topic_problem(too_long, large), Rejection)

@@ -69,3 +69,19 @@ def test_garbage_is_named(disk: CrashDisk, content: bytes, what: str) -> None:
     disk.write_atomically(DATA / "meta.properties", content)
     with pytest.raises(CorruptLog, match=what):
         MetaProperties.read(disk, DATA)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"version=0\nbroker.id=3\ncluster.id=old\n", b"version=1\nnode.id=3\ncluster.id=old\n"],
+)
+def test_a_directory_of_an_earlier_release_gets_an_id_and_keeps_its_version(
+    disk: CrashDisk, content: bytes
+) -> None:
+    disk.write_atomically(DATA / "meta.properties", content)
+
+    claimed = MetaProperties.claim(disk, DATA, 3, "old")
+
+    assert claimed.directory_id is not None
+    assert disk.read_bytes(DATA / "meta.properties").startswith(content)
+    assert MetaProperties.claim(disk, DATA, 3, "old") == claimed

@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from uuid import uuid4
 
 import structlog
 
@@ -90,7 +91,7 @@ class ClusterMember:
             BrokerIdTaken: another broker runs under this id.
             StorageError: the store cannot be reached, for half a minute and more.
         """
-        self._record = record
+        self._record = replace(record, process=uuid4().hex)
         self._host.roles.registered = False
         self._isr.start()
         self._host.applier.apply_members()
@@ -124,8 +125,9 @@ class ClusterMember:
             controller.reload()
             known = controller.state.brokers.get(self._node_id)
             if known is None or known.epoch != self._epoch:
+                self._check_displaced(known)
                 whole = replace(record, directories=self._directories(controller, record))
-                self._epoch = controller.join(whole).epoch
+                self._host.roles.epoch = self._epoch = controller.join(whole).epoch
             self._host.roles.registered, self._host.roles.displaced = True, False
             if controller.claim_term(self._node_id):
                 controller.settle(unclean_default=self._unclean_default(controller))
@@ -134,21 +136,42 @@ class ClusterMember:
         session = self._sessions
         holder = await self._host.controller.administer(register)
         self._set_controller(holder)
-        self.joined = session == self._sessions
+        self.joined = self._host.roles.registered = session == self._sessions
         if self.joined:
             self._host.applier.topics.registered()
             self._isr.check()
             self._suspicions.registered()
+            # What has changed since everything was read, and waited for the registration.
+            for path in list(self._changed_paths):
+                self._add_changed_path(path)
         return self.joined
 
     def _directories(self, controller: Controller, record: BrokerRecord) -> tuple[str, ...]:
         """Return the log directories to register: those that are here, and those that are not
         while logs are missing with them (`MissingLogs`), so that the next start does the same. In
         the controller's thread."""
-        lost = controller.known_directories(self._node_id).difference(record.directories)
-        if not lost or not self._host.storage.note_missing(controller.state.topics):
+        known, storage = controller.known_directories(self._node_id), self._host.storage
+        lost = known.difference(record.directories)
+        if lost:
+            controller.surrender(
+                self._node_id, storage.note_missing(controller.state.topics, known)
+            )
+            storage.note_missing(controller.state.topics, known)
+            storage.missing.report()
+        if not storage.missing:
             return record.directories
         return (*record.directories, *sorted(lost))
+
+    def _check_displaced(self, known: BrokerRecord | None) -> None:
+        """Check that no other process has registered under this id since this one did: not even
+        one with a copy of its data, which looks like an earlier process of this broker."""
+        assert self._record is not None
+        if known is None or self._epoch is None or known.process in (None, self._record.process):
+            return
+        if known.epoch > self._epoch:
+            raise BrokerIdTaken(
+                f"another process runs as broker {self._node_id}, with the same data: stop one"
+            )
 
     def _set_controller(self, holder: BrokerId | None) -> None:
         if holder is not None and holder != self.controller_id:
@@ -212,7 +235,8 @@ class ClusterMember:
     def _check_registration(self) -> None:
         """Join again if the registration is gone: the end of a session may pass unnoticed, when
         another has begun at once."""
-        if self.joined and self._host.broker_epoch != self._epoch:
+        known = self._host.members.get(self._node_id)
+        if self.joined and (known is None or known.epoch != self._epoch):
             log.error("registration_lost")
             self._set_unregistered()
             self._start_rejoining()
@@ -272,8 +296,6 @@ class ClusterMember:
         log.info("rejoined")
         self._host.fetchers.reconnect()
         self._host.transaction_client.close()
-        for path in list(self._changed_paths):
-            self._add_changed_path(path)
 
     async def _resign(self, error: BrokerIdTaken) -> None:
         """Lead and follow nothing: another process has this broker's id (`ReplicaRoles`, rule

@@ -17,6 +17,7 @@ import structlog
 
 from headrace.broker.membership.member_host import MemberHost
 from headrace.broker.replica.partition import Partition
+from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
 from headrace.cluster.partition_command import IsrProposal
 from headrace.cluster.store import node_path
@@ -149,6 +150,8 @@ class IsrManager:
         open_ = [each for each in partitions if each.state.proposed is not None]
         while open_:
             paths = {node_path(TopicRecord.KIND, each.name.topic) for each in open_}
+            # A leader of this broker's id may be another process (`ReplicaRoles`, rule 4).
+            paths.add(node_path(BrokerRecord.KIND, str(self._host.settings.node_id)))
 
             def read(controller: Controller, paths: set[str] = paths) -> None:
                 controller.catch_up(paths)

@@ -19,7 +19,7 @@ class MemberHost(MetadataTarget, Protocol):
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of this broker's registration; -1 while it is not registered."""
+        """The epoch that this process registered last; -1 before it did."""
 
     @property
     def controller(self) -> ControllerClient: ...

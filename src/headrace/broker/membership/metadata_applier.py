@@ -182,6 +182,8 @@ class MetadataApplier:
 
     def _apply_member(self, member: BrokerRecord, *, running: bool) -> None:
         target, broker_id = self._target, member.broker_id
+        if broker_id == target.settings.node_id:
+            target.roles.holder_epoch = member.epoch if running else None
         if running:
             target.members[broker_id] = member
         else:

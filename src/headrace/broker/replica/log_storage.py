@@ -7,13 +7,13 @@ Rule 2: only a log whose topic this broker saw deleted, or whose replica it saw 
 deleted. Any other log without a topic is a stray: it is renamed, and kept (`DepartedLogs`).
 Rule 3: a log that is to be deleted is not here any more for those who ask, from `doom` on. A
 replica that comes back before a thread has reached the log gets a new one, and copies its leader.
-Rule 4: a log that is missing together with its directory is not made while this broker counts as
-in sync for it (`MissingLogs`).
+Rule 4: a log that is missing together with its directory is neither made nor led while this broker
+counts as in sync for it (`MissingLogs`).
 
 Making and deleting logs waits for the disk: call those in a thread.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 from uuid import UUID
@@ -116,12 +116,23 @@ class LogStorage:
         ids = (each.meta.directory_id for each in self.online)
         return tuple(str(each) for each in ids if each is not None)
 
-    def note_missing(self, topics: Mapping[str, TopicRecord]) -> bool:
-        """Make none of the logs that are missing with a directory (rule 4); return whether there
-        are any."""
-        return self.missing.note(
-            topics, lambda name, topic_id: self._directory_with(name, topic_id) is not None
-        )
+    def note_missing(
+        self, topics: Mapping[str, TopicRecord], directory_ids: Collection[str]
+    ) -> list[TopicPartition]:
+        """Neither make nor lead the logs that are missing with a directory (rule 4), and return
+        them.
+
+        Args:
+            directory_ids: the directories that this broker had when it was trusted.
+        """
+
+        def has_log(name: TopicPartition, topic_id: TopicId) -> bool:
+            directory = self._directory_with(name, topic_id)
+            return directory is not None and (
+                directory.offline is not None or str(directory.meta.directory_id) in directory_ids
+            )
+
+        return self.missing.note(topics, has_log)
 
     def log_of(self, name: TopicPartition, topic_id: TopicId) -> PartitionLog | None:
         """Return a partition's log; None when its directory is offline, or when there is none that
@@ -234,7 +245,9 @@ class LogStorage:
             for index, partition in enumerate(record.partitions)
             if self._node_id in partition.replicas
             and self._directory_with(TopicPartition(record.name, index), record.topic_id) is None
-            and not self.missing.forbid(TopicPartition(record.name, index), record)
+            and not self.missing.forbid(
+                TopicPartition(record.name, index), record.topic_id, partition
+            )
         ]
         for directory in self.directories:
             names = (TopicPartition(record.name, index) for index in missing)

@@ -58,7 +58,10 @@ class ReplicaRoles:
 
     Attributes:
         registered: whether this process is registered under its broker's id (rule 4).
-        displaced: whether another one is.
+        epoch: the broker epoch that it registered last; -1 before it did.
+        holder_epoch: the epoch of the registration that the cluster's state has for the id; None
+            when it has none.
+        displaced: whether another process has taken the id.
 
     Args:
         coordinators: by the name of the internal topic that each keeps its state in.
@@ -87,6 +90,8 @@ class ReplicaRoles:
         self._metrics = metrics
         self._kernel_loaded = False
         self.registered = True
+        self.epoch = -1
+        self.holder_epoch: int | None = None
         self.displaced = False
         # Topics with partitions that rule 4 left alone.
         self._left_alone: set[str] = set()
@@ -227,6 +232,11 @@ class ReplicaRoles:
         """Return the partitions this broker leads whose last append found the disk full."""
         return [each.name for each in self._topics.partitions() if each.no_room]
 
+    @property
+    def _may_lead(self) -> bool:
+        holds = self.holder_epoch is None or self.holder_epoch == self.epoch
+        return self.registered and holds and not self.displaced
+
     # -- leading
 
     def _lead(self, topic: HostedTopic, index: int, record: PartitionRecord) -> Partition | None:
@@ -247,10 +257,12 @@ class ReplicaRoles:
     def _open(self, topic: HostedTopic, index: int, record: PartitionRecord) -> Partition | None:
         """Return None when the log directory is offline, or where rule 4 says so: clients are sent
         an error for this partition, and the others are served."""
-        if not self.registered or self.displaced:
+        if not self._may_lead:
             self._left_alone.add(topic.name)
             return None
         name = TopicPartition(topic.name, index)
+        if self._storage.missing.forbid(name, topic.topic_id, record):
+            return None
         self._fetchers.settle(name)
         stored = self._storage.log_of(name, topic.topic_id)
         if stored is None:
@@ -313,6 +325,8 @@ class ReplicaRoles:
         if self.displaced:
             self._left_alone.add(topic.name)
             return
+        if self._node_id not in record.isr:
+            self._storage.missing.discard(TopicPartition(topic.name, index), topic.topic_id)
         known = topic.followers.get(index)
         if (
             known is not None

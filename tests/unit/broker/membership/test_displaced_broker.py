@@ -1,12 +1,14 @@
 """A broker whose id another process has taken: it neither leads nor follows."""
 
 import asyncio
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from headrace.broker.server import Server
 from headrace.client import Writer
 from headrace.client.error import WriteFailed
 from headrace.cluster.topic_command import TopicToCreate
@@ -23,33 +25,47 @@ def write(port: int, count: int) -> None:
         writer.flush()
 
 
-def test_it_acknowledges_nothing_and_goes_on_when_the_other_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def isr(server: Server) -> set[int]:
+    topic = server.broker.topics.by_name("orders")
+    return set() if topic is None else set(topic.record.partitions[0].isr)
+
+
+class Cut:
+    """The way of broker 1 to the store, which is cut and mended."""
+
+    def __init__(self, cluster: SmallCluster) -> None:
+        self.member = cluster.servers[1].broker.membership
+        self._cluster, self._store = cluster, cluster.stores[1]
+
+    def begin(self) -> None:
+        self._store.expired = True
+        self._cluster.ensemble.expire(self._store)
+        self.member._on_session(alive=False)  # type: ignore[attr-defined]
+
+    def end(self) -> None:
+        self._store.expired = False
+        self.member._on_session(alive=True)  # type: ignore[attr-defined]
+
+
+@pytest.fixture(autouse=True)
+def _it_tries_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.broker.membership.cluster_member._TAKEN_RETRY_SECONDS", 0.1)
 
+
+def test_it_acknowledges_nothing_and_goes_on_when_the_other_is_gone(tmp_path: Path) -> None:
     async def main() -> None:
         async with SmallCluster(tmp_path) as cluster:
             first = await cluster.start(1)
-            store, member = cluster.stores[1], first.broker.membership
-            port = first.listeners[0].port
+            port, cut = first.listeners[0].port, Cut(cluster)
             await first.broker.controller.create_topics(
                 [TopicToCreate(name="orders", partitions=1, replication_factor=1)]
             )
             await asyncio.to_thread(write, port, 5)
 
-            # It is cut off from the store, and another machine gets its id.
-            listeners = list(cluster.ensemble.listeners)
-            cluster.ensemble.listeners.clear()
-            store.expired = True
-            cluster.ensemble.expire(store)
-            member._on_session(alive=False)  # type: ignore[attr-defined]
+            cut.begin()
             second = await cluster.start_beside(1, [tmp_path / "another"])
             assert log_end(second, ORDERS) == 0
-
-            cluster.ensemble.listeners += listeners
-            store.expired = False
-            member._on_session(alive=True)  # type: ignore[attr-defined]
+            cut.end()
             await eventually(lambda: first.broker.roles.displaced)
             await eventually(lambda: first.broker.topics.find("orders", None, 0) is None)
             with pytest.raises(WriteFailed):
@@ -57,10 +73,69 @@ def test_it_acknowledges_nothing_and_goes_on_when_the_other_is_gone(
             assert log_end(first, ORDERS) == 5
 
             await second.stop()
-            await eventually(lambda: member.joined)  # type: ignore[attr-defined]
+            await eventually(lambda: cut.member.joined)  # type: ignore[attr-defined]
             await eventually(lambda: first.broker.topics.find("orders", None, 0) is not None)
             await asyncio.to_thread(write, port, 7)
             assert log_end(first, ORDERS) == 12
+
+    asyncio.run(main())
+
+
+def test_a_copy_of_its_data_does_not_lead_beside_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SmallCluster(tmp_path) as cluster:
+            await cluster.start(1)
+            await cluster.servers[1].broker.controller.create_topics(
+                [TopicToCreate(name="orders", partitions=1, replication_factor=1)]
+            )
+            await cluster.stop(1)
+            shutil.copytree(cluster.disks(1)[0], tmp_path / "copy")
+            first = await cluster.start(1)
+
+            second = await cluster.start_beside(1, [tmp_path / "copy"])
+            await eventually(lambda: first.broker.roles.displaced)
+            await eventually(lambda: first.broker.topics.find("orders", None, 0) is None)
+            with pytest.raises(WriteFailed):
+                await asyncio.to_thread(write, first.listeners[0].port, 7)
+            await asyncio.to_thread(write, second.listeners[0].port, 7)
+            assert not second.broker.roles.displaced
+            await second.stop()
+
+    asyncio.run(main())
+
+
+def test_with_an_old_log_it_does_not_lead_and_cuts_no_replica(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SmallCluster(tmp_path, min_insync_replicas="1") as cluster:
+            first, other = await cluster.start(1), await cluster.start(2)
+            cut = Cut(cluster)
+            await eventually(lambda: len(first.broker.members) == 2)
+            await first.broker.controller.create_topics(
+                [TopicToCreate(name="orders", partitions=1, replication_factor=2)]
+            )
+            await eventually(lambda: isr(other) == {1, 2})
+            await asyncio.to_thread(write, first.listeners[0].port, 100)
+            await eventually(lambda: log_end(other, ORDERS) == 100)
+
+            cut.begin()
+            await eventually(lambda: isr(other) == {2})
+            second = await cluster.start_beside(1, [tmp_path / "another"])
+            await eventually(lambda: isr(other) == {1, 2})
+            cut.end()
+            await eventually(lambda: first.broker.roles.displaced)
+            await asyncio.to_thread(write, other.listeners[0].port, 50)
+            await eventually(lambda: log_end(second, ORDERS) == 150)
+            await cluster.stop(2)
+            await eventually(lambda: isr(second) == {1})
+            await second.stop()
+
+            # What was acknowledged last is on the disk of the second one only.
+            await eventually(lambda: cut.member.joined)  # type: ignore[attr-defined]
+            other = await cluster.start(2)
+            await eventually(lambda: len(other.broker.members) == 2)
+            assert first.broker.topics.find("orders", None, 0) is None
+            assert first.broker.storage.missing
+            assert (log_end(first, ORDERS), log_end(other, ORDERS)) == (100, 150)
 
     asyncio.run(main())
 

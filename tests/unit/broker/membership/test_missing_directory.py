@@ -28,6 +28,13 @@ async def filled(cluster: SmallCluster) -> list[int | None]:
     """Start two brokers, the first with two disks, fill a topic and stop both, the first last."""
     await cluster.start(1, cluster.disks(1, 2))
     await cluster.start(2)
+    written = await fill(cluster)
+    await cluster.stop(2)
+    await cluster.stop(1)
+    return written
+
+
+async def fill(cluster: SmallCluster) -> list[int | None]:
     broker = cluster.servers[1].broker
     await eventually(lambda: len(broker.members) == 2)
     await broker.controller.create_topics(
@@ -38,8 +45,6 @@ async def filled(cluster: SmallCluster) -> list[int | None]:
     await eventually(lambda: ends(cluster, 1) == ends(cluster, 2))
     written = ends(cluster, 1)
     assert all(written)
-    await cluster.stop(2)
-    await cluster.stop(1)
     return written
 
 
@@ -122,6 +127,30 @@ def test_a_replica_in_sync_elsewhere_leads_instead(tmp_path: Path) -> None:
 
             await eventually(lambda: ends(cluster, 1) == written)
             assert ends(cluster, 2) == written
+
+    asyncio.run(main())
+
+
+def test_others_that_were_in_sync_lead_when_they_are_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SmallCluster(tmp_path, controlled_shutdown_enable="false") as cluster:
+            await cluster.start(1, cluster.disks(1, 2))
+            await cluster.start(2)
+            written = await fill(cluster)
+            # All lose power at once: the store has both of them in sync.
+            cluster.ensemble.listeners.clear()
+            await cluster.stop(2)
+            await cluster.stop(1)
+            first, second = cluster.disks(1, 2)
+            second.rename(second.with_name("lost"))
+
+            await cluster.start(1, [first, second])
+            await cluster.start(2)
+
+            await eventually(lambda: ends(cluster, 1) == written)
+            await eventually(lambda: all(len(each) == 2 for each in isrs(cluster)))
+            assert ends(cluster, 2) == written
+            assert cluster.servers[1].broker.storage.problems() == []
 
     asyncio.run(main())
 
