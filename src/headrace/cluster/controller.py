@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from headrace.cluster import incarnation
 from headrace.cluster.acl import Acl, AclFilter
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.command_runner import CommandRunner
@@ -67,8 +68,6 @@ from headrace.model.error import BrokerIdTaken, StorageError, VersionConflict
 from headrace.model.ids import BrokerId, TopicId, TopicPartition
 
 T = TypeVar("T")
-
-_INCARNATIONS = "incarnations"
 
 
 class Controller:
@@ -273,10 +272,7 @@ class Controller:
                 for broker_id, epoch in proposal.isr.items()
                 if epoch >= 0
             )
-            return [
-                CheckNode(node_path(_INCARNATIONS, str(broker_id)), epoch)
-                for broker_id, epoch in starts
-            ]
+            return [CheckNode(incarnation.path_of(broker_id), epoch) for broker_id, epoch in starts]
 
         return self._runner.run(
             lambda: alter_isr(self.state, proposals),
@@ -405,10 +401,15 @@ class Controller:
 
     # Brokers and features
 
-    def join(self, broker: BrokerRecord) -> BrokerRecord:
+    def join(
+        self, broker: BrokerRecord, directories: incarnation.ChooseDirectories | None = None
+    ) -> BrokerRecord:
         """Announce a running broker among others, with an epoch higher than any it had before.
 
         Replaces the registration that a crash of its last run may have left.
+
+        Args:
+            directories: is called once the id is known to be free.
 
         Raises:
             BrokerIdTaken: another broker runs under this id.
@@ -422,6 +423,10 @@ class Controller:
                 f"broker {broker.broker_id} runs already, with other data: give this one another "
                 "node.id"
             )
+        path = incarnation.path_of(broker.broker_id)
+        before = self._store.get(path)
+        if directories is not None:
+            broker = replace(broker, directories=directories(incarnation.directories_of(before)))
         self.leave(broker.broker_id)
         full = not_left(self.state, broker.broker_id)
         if full is not None:
@@ -429,11 +434,9 @@ class Controller:
                 f"broker {broker.broker_id} cannot start: the record of topic {full!r} is full; "
                 "shorten its configuration through another broker, or delete it"
             )
-        path = node_path(_INCARNATIONS, str(broker.broker_id))
-        before = self._store.get(path)
         epoch = 0 if before is None else before.version + 1
         registered = replace(broker, epoch=epoch)
-        data = " ".join(broker.directories).encode()
+        data = incarnation.data_of(broker.directories)
         writes: list[Write] = [
             CreateNode(path, data) if before is None else UpdateNode(path, data, before.version)
         ]
@@ -448,18 +451,13 @@ class Controller:
         self._runner.adopt(home, registered, 0)
         return registered
 
-    def known_directories(self, broker_id: BrokerId) -> frozenset[str]:
-        """Return the ids of the log directories that a broker had when it joined last."""
-        node = self._store.get(node_path(_INCARNATIONS, str(broker_id)))
-        return frozenset() if node is None else frozenset(node.data.decode().split())
-
     def register(self, broker: BrokerRecord) -> None:
         """Announce a running broker; it vanishes with this store."""
         self._runner.run(lambda: [Put(broker)], lambda changes: changes)
 
     def unregister(self, broker_id: BrokerId) -> Rejection | None:
         """Remove what is left of a broker that does not run any more: its configuration."""
-        path = node_path(_INCARNATIONS, str(broker_id))
+        path = incarnation.path_of(broker_id)
 
         def decide() -> list[Change] | Rejection:
             if broker_id in self.state.brokers:

@@ -1,5 +1,6 @@
 """`meta.properties`: to which node of which cluster a log directory belongs."""
 
+import errno
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -58,10 +59,6 @@ class MetaProperties:
             StorageError: it belongs to another node, or to another cluster.
         """
         stored = cls.read(filesystem, directory)
-        if stored is not None and stored.directory_id is None:
-            # Kafka writes the same into a directory of an earlier release (KIP-858).
-            stored = replace(stored, directory_id=uuid4())
-            stored.write(filesystem, directory)
         if stored is None:
             new = cls(
                 node_id=BrokerId(node_id),
@@ -79,7 +76,19 @@ class MetaProperties:
             raise StorageError(
                 f"{directory} belongs to cluster {stored.cluster_id}, and this is {cluster_id}"
             )
+        if stored.directory_id is None:
+            # Kafka writes the same into a directory of an earlier release (KIP-858).
+            stored = stored.with_new_id()
+            try:
+                stored.write(filesystem, directory)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:  # what is there can be read without room
+                    raise
         return stored
+
+    def with_new_id(self) -> "MetaProperties":
+        """Return the same with another directory id."""
+        return replace(self, directory_id=uuid4())
 
     def write(self, filesystem: FileSystem, directory: Path) -> None:
         """Write the file, durable on return."""

@@ -32,6 +32,7 @@ from headrace.broker.membership.member_host import MemberHost
 from headrace.broker.membership.suspicions import Suspicions
 from headrace.broker.membership.takeover import takeover_seconds
 from headrace.broker.network.loop_call import call_on
+from headrace.broker.replica.directory_id import directory_ids, renew_ids
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
@@ -126,8 +127,8 @@ class ClusterMember:
             known = controller.state.brokers.get(self._node_id)
             if known is None or known.epoch != self._epoch:
                 self._check_displaced(known)
-                whole = replace(record, directories=self._directories(controller, record))
-                self._host.roles.epoch = self._epoch = controller.join(whole).epoch
+                joined = controller.join(record, partial(self._directories, controller, record))
+                self._host.roles.epoch = self._epoch = joined.epoch
             self._host.roles.registered, self._host.roles.displaced = True, False
             if controller.claim_term(self._node_id):
                 controller.settle(unclean_default=self._unclean_default(controller))
@@ -146,21 +147,28 @@ class ClusterMember:
                 self._add_changed_path(path)
         return self.joined
 
-    def _directories(self, controller: Controller, record: BrokerRecord) -> tuple[str, ...]:
-        """Return the log directories to register: those that are here, and those that are not
-        while logs are missing with them (`MissingLogs`), so that the next start does the same. In
-        the controller's thread."""
-        known, storage = controller.known_directories(self._node_id), self._host.storage
-        lost = known.difference(record.directories)
+    def _directories(
+        self, controller: Controller, record: BrokerRecord, known: frozenset[str]
+    ) -> tuple[str, ...]:
+        """Return the log directories to register: those that are here.
+
+        While logs are missing (`MissingLogs`), also those that are not here, and none that holds
+        an older log in their place, so that the next start does the same. In the controller's
+        thread.
+
+        Args:
+            known: those that were registered last.
+        """
+        storage, lost = self._host.storage, known.difference(record.directories)
         if lost:
-            controller.surrender(
-                self._node_id, storage.note_missing(controller.state.topics, known)
-            )
+            missing = storage.note_missing(controller.state.topics, known)
+            controller.surrender(self._node_id, missing)
+            # Again: what is left are logs of which no other replica is in sync.
             storage.note_missing(controller.state.topics, known)
             storage.missing.report()
         if not storage.missing:
             return record.directories
-        return (*record.directories, *sorted(lost))
+        return tuple(sorted(lost.union(record.directories) - storage.untrusted_ids()))
 
     def _check_displaced(self, known: BrokerRecord | None) -> None:
         """Check that no other process has registered under this id since this one did: not even
@@ -301,9 +309,17 @@ class ClusterMember:
         """Lead and follow nothing: another process has this broker's id (`ReplicaRoles`, rule
         4). It goes on when that one is gone."""
         log.error("broker_displaced", reason=str(error))
-        if not self._host.roles.displaced:
-            self._host.roles.displaced = True
-            await self._host.applier.topics.resign_all()
+        if self._host.roles.displaced:
+            return
+        self._host.roles.displaced = True
+        await self._host.applier.topics.resign_all()
+        # Its logs are old from now on. The other process may have a copy of its directories: they
+        # must not be taken for those that were registered last, not even after a restart.
+        directories = self._host.storage.online
+        await self._host.in_thread(partial(renew_ids, directories))
+        assert self._record is not None
+        ids = directory_ids(directories)
+        self._record = replace(self._record, home=ids[0] if ids else None, directories=ids)
 
     # -- brokers whose process ended
 

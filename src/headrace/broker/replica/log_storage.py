@@ -111,10 +111,10 @@ class LogStorage:
             )
         return problems
 
-    def directory_ids(self) -> tuple[str, ...]:
-        """Return the ids of the directories that could be opened."""
-        ids = (each.meta.directory_id for each in self.online)
-        return tuple(str(each) for each in ids if each is not None)
+    def untrusted_ids(self) -> set[str]:
+        """Return the ids of the directories that hold a log in place of one that is missing."""
+        holders = (self._directory_with(*each) for each in self.missing)
+        return {str(each.meta.directory_id) for each in holders if each is not None}
 
     def note_missing(
         self, topics: Mapping[str, TopicRecord], directory_ids: Collection[str]

@@ -10,7 +10,7 @@ A partition without other replicas gets an empty log: nothing else can be lost.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import structlog
@@ -41,6 +41,9 @@ class MissingLogs:
 
     def __bool__(self) -> bool:
         return bool(self._logs)
+
+    def __iter__(self) -> Iterator[tuple[TopicPartition, TopicId]]:
+        return iter(self._logs)
 
     def __len__(self) -> int:
         return len(self._logs)

@@ -12,6 +12,7 @@ from headrace.broker.server import Server
 from headrace.client import Writer
 from headrace.client.error import WriteFailed
 from headrace.cluster.topic_command import TopicToCreate
+from headrace.model.error import BrokerIdTaken
 from headrace.model.ids import TopicPartition
 from testkit.simulation.small_cluster import SmallCluster, eventually, log_end
 
@@ -104,11 +105,40 @@ def test_a_copy_of_its_data_does_not_lead_beside_it(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_with_an_old_log_it_does_not_lead_and_cuts_no_replica(tmp_path: Path) -> None:
+async def displaced_with_old_log(cluster: SmallCluster, disk: Path, cut: Cut) -> Server:
+    """Let a second process take the id of broker 1, take more records than broker 1 has, and end
+    as the last one in sync; return broker 2, which is behind."""
+    first, other = cluster.servers[1], cluster.servers[2]
+    cut.begin()
+    await eventually(lambda: isr(other) == {2})
+    second = await cluster.start_beside(1, [disk])
+    await eventually(lambda: isr(other) == {1, 2})
+    cut.end()
+    await eventually(lambda: first.broker.roles.displaced)
+    await asyncio.to_thread(write, other.listeners[0].port, 50)
+    await eventually(lambda: log_end(second, ORDERS) == 150)
+    await cluster.stop(2)
+    await eventually(lambda: isr(second) == {1})
+    await second.stop()
+    await eventually(lambda: cut.member.joined)  # type: ignore[attr-defined]
+    other = await cluster.start(2)
+    await eventually(lambda: len(other.broker.members) == 2)
+    return other
+
+
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_with_an_old_log_it_does_not_lead_and_cuts_no_replica(
+    tmp_path: Path, is_copy: bool
+) -> None:
     async def main() -> None:
         async with SmallCluster(tmp_path, min_insync_replicas="1") as cluster:
-            first, other = await cluster.start(1), await cluster.start(2)
-            cut = Cut(cluster)
+            first = await cluster.start(1)
+            disk = tmp_path / "another"
+            if is_copy:
+                await cluster.stop(1)
+                shutil.copytree(cluster.disks(1)[0], disk)
+                first = await cluster.start(1)
+            other = await cluster.start(2)
             await eventually(lambda: len(first.broker.members) == 2)
             await first.broker.controller.create_topics(
                 [TopicToCreate(name="orders", partitions=1, replication_factor=2)]
@@ -117,25 +147,48 @@ def test_with_an_old_log_it_does_not_lead_and_cuts_no_replica(tmp_path: Path) ->
             await asyncio.to_thread(write, first.listeners[0].port, 100)
             await eventually(lambda: log_end(other, ORDERS) == 100)
 
-            cut.begin()
-            await eventually(lambda: isr(other) == {2})
-            second = await cluster.start_beside(1, [tmp_path / "another"])
-            await eventually(lambda: isr(other) == {1, 2})
-            cut.end()
-            await eventually(lambda: first.broker.roles.displaced)
-            await asyncio.to_thread(write, other.listeners[0].port, 50)
-            await eventually(lambda: log_end(second, ORDERS) == 150)
-            await cluster.stop(2)
-            await eventually(lambda: isr(second) == {1})
-            await second.stop()
+            def is_safe() -> None:
+                # What was acknowledged last is on the disk of the second process only.
+                assert cluster.servers[1].broker.topics.find("orders", None, 0) is None
+                assert cluster.servers[1].broker.storage.missing
+                assert log_end(cluster.servers[1], ORDERS) == 100
+                assert log_end(other, ORDERS) == 150
 
-            # What was acknowledged last is on the disk of the second one only.
+            cut = Cut(cluster)
+            other = await displaced_with_old_log(cluster, disk, cut)
+            is_safe()
+            cut.begin()
+            cut.end()
             await eventually(lambda: cut.member.joined)  # type: ignore[attr-defined]
-            other = await cluster.start(2)
-            await eventually(lambda: len(other.broker.members) == 2)
-            assert first.broker.topics.find("orders", None, 0) is None
-            assert first.broker.storage.missing
-            assert (log_end(first, ORDERS), log_end(other, ORDERS)) == (100, 150)
+            is_safe()
+            await cluster.stop(1)
+            await cluster.start(1)
+            is_safe()
+
+    asyncio.run(main())
+
+
+def test_a_second_one_that_is_refused_takes_nothing_from_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.broker.membership.cluster_member._JOIN_TRIES", 2)
+
+    async def main() -> None:
+        async with SmallCluster(tmp_path) as cluster:
+            first, other = await cluster.start(1), await cluster.start(2)
+            await eventually(lambda: len(first.broker.members) == 2)
+            await first.broker.controller.create_topics(
+                [TopicToCreate(name="orders", partitions=1, replication_factor=2)]
+            )
+            await eventually(lambda: isr(other) == {1, 2})
+            topic = other.broker.topics.by_name("orders")
+            assert topic is not None
+            before = topic.record
+
+            with pytest.raises(BrokerIdTaken):
+                await cluster.start_beside(1, [tmp_path / "another"])
+
+            assert topic.record == before
 
     asyncio.run(main())
 
