@@ -1,10 +1,19 @@
-"""A broker that is alive, and the configuration that was set for it while it runs."""
+"""A broker that is alive, and the configuration that was set for it while it runs.
 
-from collections.abc import Mapping
+The node `/incarnations/<id>` outlives the registrations of a broker. Its version counts them, and
+is the broker's epoch. It holds the ids of the log directories that the broker registered last,
+separated by blanks.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from headrace.cluster.store import Node, node_path
 from headrace.model.ids import BrokerId
+
+# Returns the log directories to register; it is given those that were registered last.
+ChooseDirectories = Callable[[frozenset[str]], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +107,16 @@ class BrokerConfig:
         (name,) = key
         broker_id = None if name == "default" else BrokerId(int(name))
         return cls(broker_id=broker_id, configs=fields["configs"])
+
+
+def incarnation_path(broker_id: BrokerId) -> str:
+    return node_path("incarnations", str(broker_id))
+
+
+def incarnation_data(directory_ids: Iterable[str]) -> bytes:
+    return " ".join(directory_ids).encode()
+
+
+def registered_directories(node: Node | None) -> frozenset[str]:
+    """Return the directories of the last registration; none from an earlier release."""
+    return frozenset() if node is None else frozenset(node.data.decode().split())

@@ -8,9 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from headrace.cluster import incarnation
 from headrace.cluster.acl import Acl, AclFilter
-from headrace.cluster.broker import BrokerRecord
+from headrace.cluster.broker import (
+    BrokerRecord,
+    ChooseDirectories,
+    incarnation_data,
+    incarnation_path,
+    registered_directories,
+)
 from headrace.cluster.command_runner import CommandRunner
 from headrace.cluster.config_command import (
     CheckValues,
@@ -272,7 +277,7 @@ class Controller:
                 for broker_id, epoch in proposal.isr.items()
                 if epoch >= 0
             )
-            return [CheckNode(incarnation.path_of(broker_id), epoch) for broker_id, epoch in starts]
+            return [CheckNode(incarnation_path(broker_id), epoch) for broker_id, epoch in starts]
 
         return self._runner.run(
             lambda: alter_isr(self.state, proposals),
@@ -353,11 +358,10 @@ class Controller:
             leave_out=PartitionPlan.leave_out,
         )
 
-    def surrender(self, broker_id: BrokerId, partitions: Sequence[TopicPartition]) -> None:
-        """Take this broker out of sync for partitions whose logs it has lost, but the last one."""
-        self._runner.run(
-            lambda: surrender(self.state, partitions, broker_id), lambda plan: plan.changes
-        )
+    def surrender(self, broker_id: BrokerId, names: Sequence[TopicPartition]) -> None:
+        """Remove a broker from the ISR of partitions whose logs it has lost, unless it is the last
+        member."""
+        self._runner.run(lambda: surrender(self.state, names, broker_id), lambda plan: plan.changes)
 
     def _settle(self, alive: Callable[[], Collection[BrokerId]]) -> None:
         self._runner.run(
@@ -402,7 +406,7 @@ class Controller:
     # Brokers and features
 
     def join(
-        self, broker: BrokerRecord, directories: incarnation.ChooseDirectories | None = None
+        self, broker: BrokerRecord, directories: ChooseDirectories | None = None
     ) -> BrokerRecord:
         """Announce a running broker among others, with an epoch higher than any it had before.
 
@@ -423,10 +427,10 @@ class Controller:
                 f"broker {broker.broker_id} runs already, with other data: give this one another "
                 "node.id"
             )
-        path = incarnation.path_of(broker.broker_id)
+        path = incarnation_path(broker.broker_id)
         before = self._store.get(path)
         if directories is not None:
-            broker = replace(broker, directories=directories(incarnation.directories_of(before)))
+            broker = replace(broker, directories=directories(registered_directories(before)))
         self.leave(broker.broker_id)
         full = not_left(self.state, broker.broker_id)
         if full is not None:
@@ -436,7 +440,7 @@ class Controller:
             )
         epoch = 0 if before is None else before.version + 1
         registered = replace(broker, epoch=epoch)
-        data = incarnation.data_of(broker.directories)
+        data = incarnation_data(broker.directories)
         writes: list[Write] = [
             CreateNode(path, data) if before is None else UpdateNode(path, data, before.version)
         ]
@@ -457,7 +461,7 @@ class Controller:
 
     def unregister(self, broker_id: BrokerId) -> Rejection | None:
         """Remove what is left of a broker that does not run any more: its configuration."""
-        path = incarnation.path_of(broker_id)
+        path = incarnation_path(broker_id)
 
         def decide() -> list[Change] | Rejection:
             if broker_id in self.state.brokers:
