@@ -151,7 +151,7 @@ async def change_configs(
         kind, name = resource.resource_type, resource.resource_name
         if times[kind, name] > 1:
             refusal: ConfigRefusal | None = ConfigRefusal(
-                ErrorCode.invalid_request, f"{name!r} stands twice in this request"
+                ErrorCode.invalid_request, f"{name!r} is listed twice in this request"
             )
         else:
             refusal = await _change(broker, call, resource, read_edit)

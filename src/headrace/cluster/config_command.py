@@ -176,7 +176,7 @@ def _altered(
     for alteration in alterations:
         if alteration.key in seen:
             return Rejection(
-                ClusterError.INVALID_REQUEST, f"{alteration.key} stands twice in this request"
+                ClusterError.INVALID_REQUEST, f"{alteration.key} is listed twice in this request"
             )
         seen.add(alteration.key)
         problem = _alter(table, configs, alteration)

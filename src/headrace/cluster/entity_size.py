@@ -62,8 +62,8 @@ def topic_problem(topic: TopicRecord, before: TopicRecord | None = None) -> Reje
             return None
     return Rejection(
         ClusterError.POLICY_VIOLATION,
-        f"the record of topic {topic.name!r} may grow to {size} bytes, and the cluster's store "
-        f"keeps {MAX_TOPIC_BYTES}: set shorter values, or ask for fewer partitions or replicas",
+        f"the record of topic {topic.name!r} may grow to {size} bytes, and clients may fill it "
+        f"up to {MAX_TOPIC_BYTES}: set shorter values, or ask for fewer partitions or replicas",
     )
 
 
@@ -111,8 +111,8 @@ class TopicRoom:
         if more > 0 and size > MAX_TOPIC_BYTES and left < 0:
             return Rejection(
                 ClusterError.POLICY_VIOLATION,
-                f"the record of topic {topic.name!r} may grow to {size} bytes, and the cluster's "
-                f"store keeps {MAX_TOPIC_BYTES}: move fewer of its partitions at a time",
+                f"the record of topic {topic.name!r} may grow to {size} bytes, and clients may "
+                f"fill it up to {MAX_TOPIC_BYTES}: move fewer of its partitions at a time",
             )
         self._bytes[topic.name] = size
         if topic.name in self._left:

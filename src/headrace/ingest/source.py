@@ -85,8 +85,8 @@ class ReplayableSource(PollableSource):
     with the events it delivered (decision 0013).
 
     With a ledger, every batch carries marks, and the source stores no position itself. `start`
-    begins at the committed marks: no channel has an event of the source then that is not committed,
-    also when it starts again in the same run.
+    begins at the committed marks. The caller has dropped all uncommitted events of the source from
+    its channel before, also when it starts again in the same run.
     """
 
     ledger: Ledger | None = None

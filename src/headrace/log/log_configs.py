@@ -17,7 +17,8 @@ class LogConfigs:
     Threads: any.
 
     Attributes:
-        changes: how often there was one. Look at it before the configuration of a log is asked for.
+        changes: counts changes. Read it before you ask for a log's configuration, and pass it to
+            `joining`.
     """
 
     def __init__(self, of_topic: Callable[[str], LogConfig]) -> None:
@@ -37,7 +38,8 @@ class LogConfigs:
 
     @contextmanager
     def joining(self, log: PartitionLog | None, changes: int) -> Iterator[None]:
-        """Let a log join those that are served, inside the block; None for none.
+        """Hold off changes while the caller adds `log` to the served logs inside the block; then
+        give it the newest configuration if it missed one. None: nothing is added.
 
         Args:
             changes: how many there were before its configuration was asked for; -1 for a log that

@@ -6,7 +6,7 @@ from struct import Struct
 from headrace.model.error import InvalidArgument
 
 # A record's key has an int16 length. Flexible requests can carry longer ids, up to megabytes, and
-# the hash takes a step per letter on the event loop.
+# the hash takes a step per character on the event loop.
 _MAX_LENGTH = 2**15 - 1
 _UNIT = Struct(">H")
 
@@ -26,7 +26,7 @@ def coordinator_partition(coordinated_id: str, partition_count: int) -> int:
     """
     if len(coordinated_id) > _MAX_LENGTH:
         raise InvalidArgument(
-            f"an id has at most {_MAX_LENGTH} letters, this has {len(coordinated_id)}"
+            f"an id has at most {_MAX_LENGTH} characters, this has {len(coordinated_id)}"
         )
     if partition_count < 1:
         raise InvalidArgument(f"a coordinator topic needs a partition, not {partition_count}")

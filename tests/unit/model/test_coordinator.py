@@ -33,5 +33,5 @@ def test_an_id_that_no_record_can_hold_is_refused_before_it_is_hashed():
     longest = "x" * (2**15 - 1)
 
     assert 0 <= coordinator_partition(longest, 50) < 50
-    with pytest.raises(InvalidArgument, match="at most 32767 letters"):
+    with pytest.raises(InvalidArgument, match="at most 32767 characters"):
         coordinator_partition(longest + "x", 50)

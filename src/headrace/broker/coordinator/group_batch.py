@@ -7,7 +7,7 @@ it again.
 Rule 3: records that only delete are never refused, or what is too large could not be deleted any
 more. Each stands for itself, so they are cut into batches of that size, appended together.
 Rule 4: what a timer has decided is never refused: no client waits, and it would be tried for ever.
-It writes of members what requests were allowed to keep.
+A timer writes only what earlier requests, each within the limit, brought in.
 """
 
 from collections.abc import Iterator, Sequence
@@ -80,5 +80,6 @@ def _pieces(records: Sequence[GroupRecord], max_bytes: int) -> Iterator[list[_En
 
 def _too_large(max_bytes: int) -> BatchTooLarge:
     return BatchTooLarge(
-        f"a request asks to keep more at once than max.message.bytes ({max_bytes}) of the topic"
+        "a request would write more to __consumer_offsets than its max.message.bytes "
+        f"({max_bytes}): raise it, or commit fewer offsets per request"
     )

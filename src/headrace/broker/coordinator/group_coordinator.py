@@ -325,8 +325,12 @@ class GroupCoordinator:
                 # A text in the request is longer than Kafka's records can hold.
                 effects = shard.registry.reject(self._now_ms, GroupError.INVALID_REQUEST)
             except BatchTooLarge as error:
-                name = str(shard.partition.name)
-                self._too_large.warn("group_too_large", shard=name, reason=str(error))
+                self._too_large.warn(
+                    "group_too_large",
+                    shard=str(shard.partition.name),
+                    group=effects.records[0].group,
+                    reason=str(error),
+                )
                 effects = shard.registry.reject(self._now_ms, _too_large(effects))
             except InvalidProducerEpoch:
                 # A transaction's offsets from a producer that a newer one has fenced.

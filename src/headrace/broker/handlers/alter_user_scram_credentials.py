@@ -89,7 +89,7 @@ def _read(request: AlterUserScramCredentialsRequest) -> tuple[list[_Change], dic
     ).items():
         if times > 1:
             rejected[user] = Rejection(
-                ClusterError.DUPLICATE_RESOURCE, f"{mechanism} stands twice for this user"
+                ClusterError.DUPLICATE_RESOURCE, f"{mechanism} is listed twice for this user"
             )
     return changes, rejected
 

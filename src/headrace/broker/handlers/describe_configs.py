@@ -71,7 +71,7 @@ class _Asked(NamedTuple):
 def _wanted_keys(request: DescribeConfigsRequest) -> dict[tuple[int, str], frozenset[str]]:
     """Return the keys that are wanted of each resource.
 
-    A resource that stands twice is answered once: the answer is a thousand times as long.
+    A resource that is listed twice is answered once: the answer is a thousand times as long.
     """
     wanted: dict[tuple[int, str], set[str]] = {}
     for each in request.resources:

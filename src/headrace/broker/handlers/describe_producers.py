@@ -20,7 +20,7 @@ API = ApiKey.DESCRIBE_PRODUCERS
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(DescribeProducersRequest)
-    # What stands twice is answered once: a partition may have very many producers.
+    # What is listed twice is answered once: a partition may have very many producers.
     wanted: dict[str, dict[int, None]] = {}
     for topic in request.topics:
         wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))

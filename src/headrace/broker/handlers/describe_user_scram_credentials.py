@@ -43,7 +43,7 @@ def _describe(
     user: str, times: int, by_user: Mapping[str, list[ScramCredential]]
 ) -> dict[str, Any]:
     if times > 1:
-        code, message = ErrorCode.duplicate_resource, f"{user!r} stands twice in this request"
+        code, message = ErrorCode.duplicate_resource, f"{user!r} is listed twice in this request"
         return {"user": user, "error_code": code, "error_message": message}
     credentials = by_user.get(user)
     if credentials is None:

@@ -85,7 +85,7 @@ async def _searched(call: Call, request: ListOffsetsRequest, topics: Topics) -> 
     """Search one partition after the other, for as long as the client waits for the answer.
 
     A partition that is to be searched twice is refused each time, as Kafka refuses a partition that
-    stands twice: one request could have its disk read for hours.
+    is listed twice: one request could have its disk read for hours.
     """
     indexes = [[wanted[0] for wanted in topic.partitions] for topic in request.topics]
     searches = Counter(

@@ -50,7 +50,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             uncreated = await _create_missing(broker, call, request)
             # A topic that was just created is not unknown: its logs are being made.
             await broker.controller.served(each.name for each in request.topics if each.name)
-            # A topic that stands twice is answered once: the answer may be a million times as long.
+            # A topic listed twice is answered once: the answer may be a million times as long.
             wanted_topics = dict.fromkeys(request.topics)
             topics = (_answer(broker, call, wanted, uncreated) for wanted in wanted_topics)
         packed = [_pack(broker, call, topic, with_operations) for topic in topics]

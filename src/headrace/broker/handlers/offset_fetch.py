@@ -27,7 +27,7 @@ _FIRST_TOPIC_ID = 10
 Answered: TypeAlias = tuple[str, str | None, int]
 """A group, topic and partition that a response has already; without a topic all of the group's.
 
-What stands twice in a request is answered once: all offsets of a group, or the text that was
+What is listed twice in a request is answered once: all offsets of a group, or the text that was
 committed with one, are a thousand times as long as the question."""
 
 

@@ -178,7 +178,7 @@ class ClusterMember:
             return
         if known.epoch > self._epoch:
             raise BrokerIdTaken(
-                f"another process runs as broker {self._node_id}, with the same data: stop one"
+                f"another process has registered as broker {self._node_id}: stop one of the two"
             )
 
     def _set_controller(self, holder: BrokerId | None) -> None:

@@ -8,7 +8,7 @@ from headrace.model.error import HeadraceError
 
 def in_each(directories: Iterable[LogDirectory], upkeep: Callable[[LogDirectory], object]) -> None:
     """Do the upkeep of one directory after the other. Each has a disk of its own: one that is full
-    or fails, whichever comes first, keeps nothing from the others.
+    or fails does not stop the upkeep of the others.
 
     Raises:
         HeadraceError: the first one, after the last directory.

@@ -106,8 +106,10 @@ class LogStorage:
         ]
         if self.missing:
             problems.append(
-                f"{len(self.missing)} logs are missing with their log directory, and no other "
-                "broker has them in full: mount it and start again"
+                "logs missing with their log directory, of which no other replica is in sync: "
+                f"{len(self.missing)} (log_missing in the broker's log). Mount the directory and "
+                "start again; if it is lost, stop this broker and run headrace cluster elect TOPIC "
+                "--unclean"
             )
         return problems
 

@@ -19,7 +19,7 @@ class Bolt:
     Spark sends the object to its workers pickled: make connections and models in `prepare`. A batch
     has all tuples that came for this task at once, as columns. If `execute` raises, the batch is
     tried again, then in parts. The tuples that raise alone go to the dead letters, and one more
-    call has all the others; what the parts emitted and put is dropped.
+    call has all the others, in place of what the parts emitted and put.
 
     Example:
         class Upper(Bolt):

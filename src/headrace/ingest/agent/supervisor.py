@@ -28,8 +28,8 @@ class AgentSupervisor:
     Rule 1: at the start, components that cannot be used are left out with an error, as in Flume.
     Rule 2: later, a file with an error, or with a channel that cannot start, changes nothing: the
         old configuration runs on.
-    Rule 3: a channel whose settings did not change stays, with its events. A channel that is
-        removed is emptied first; if its sinks cannot empty it, the change waits.
+    Rule 3: a channel whose settings did not change stays, with its events (but see rule 4). A
+        channel that is removed is emptied first; if its sinks cannot empty it, the change waits.
     Rule 4: no change waits for the memory channel of an exactly-once source. What its sink has not
         committed is dropped with it, and the source, which begins after the committed events,
         delivers it again. So such a source runs on until a change is certain: started again before
@@ -175,5 +175,5 @@ def _drop_events(channel: Channel) -> None:
     """Drop what the stopped sink of an exactly-once source has not committed."""
     assert isinstance(channel, MemoryChannel), "an exactly-once source has no other channel"
     if channel.size:
-        _log.info("events_left_to_source", channel=channel.name, count=channel.size)
+        _log.info("uncommitted_events_dropped", channel=channel.name, count=channel.size)
     channel.clear()

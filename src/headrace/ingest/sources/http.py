@@ -202,7 +202,7 @@ def read_blob(body: bytes, query: str, content_type: str) -> EventBatch:
 
 
 class RequestTooLarge(IngestError):
-    """A request that takes more memory than all may take."""
+    """A request that alone needs more memory than all requests together may use."""
 
 
 class ByteBudget:

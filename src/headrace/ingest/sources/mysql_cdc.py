@@ -282,7 +282,7 @@ class MysqlCdcSource(ReplayableSource):
                 self._read_stream()
             return True
         except TableUnread as unread:
-            _log.info("table_read_first", source=self.name, table=str(unread))
+            _log.info("table_not_read_yet", source=self.name, table=str(unread))
             self._batcher.flush()
             self._close()
             return True
@@ -431,7 +431,7 @@ class MysqlCdcSource(ReplayableSource):
         if known is not None and (not names or known[0] == names):
             return known[1]
         shape = self._catalog.shape(schema, name)
-        self._meet(shape)
+        self._check_rows_read(shape)
         if shape.columns:
             self._shapes[schema, name] = shape
         else:  # dropped or renamed meanwhile: what it was when it was last seen
@@ -442,7 +442,7 @@ class MysqlCdcSource(ReplayableSource):
         self._captured[schema, name] = (names, captured)
         return captured
 
-    def _meet(self, shape: TableShape) -> None:
+    def _check_rows_read(self, shape: TableShape) -> None:
         """Mark a table that was not read and that the log has all of.
 
         Raises:

@@ -257,7 +257,7 @@ class PostgresCdcSource(ReplayableSource):
             self._close()
             raise IngestError(f"cannot capture from PostgreSQL: {_reason(error)}") from error
         except TableUnread as unread:
-            _log.info("table_read_first", source=self.name, table=str(unread))
+            _log.info("table_not_read_yet", source=self.name, table=str(unread))
             self._batcher.flush()
             self._close()
             return True

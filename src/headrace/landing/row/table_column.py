@@ -41,7 +41,7 @@ def why_no_column(field: pa.Field, taken: Mapping[str, str]) -> str | None:
     """Return why tables cannot have a column beside others; None if they can.
 
     Args:
-        taken: the names of the others, by themselves in lower case.
+        taken: the names of the other columns, keyed by their lower-case form.
 
     >>> why_no_column(pa.field("ID", pa.int32()), {"id": "id"})
     'it differs from id only in case'

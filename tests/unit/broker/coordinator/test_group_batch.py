@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
@@ -158,9 +159,11 @@ def test_a_group_that_is_too_large_for_the_topic_is_refused(tmp_path: Path) -> N
 
 def test_a_commit_that_is_too_large_for_the_topic_is_refused(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        refused = await commit(broker, range(300))
+        with capture_logs() as lines:
+            refused = await commit(broker, range(300))
 
         assert refused.error is GroupError.INVALID_COMMIT_OFFSET_SIZE
+        assert [each["group"] for each in lines if each["event"] == "group_too_large"] == ["g"]
         assert (await commit(broker, range(50))).error is None
 
     run(tmp_path, scenario)
