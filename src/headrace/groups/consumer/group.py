@@ -87,8 +87,8 @@ class ConsumerGroup:
         self.timers = MemberTimers()
         self._visibility = TopicVisibility()
         self._seen: SeenTopics | None = None
-        # Expressions of members that are gone since.
-        self._left: frozenset[str] = frozenset()
+        # Expressions of members that have left since the last matching.
+        self._regexes_of_departed: frozenset[str] = frozenset()
 
     def draft(self) -> "ConsumerGroup":
         """Return a copy to work on."""
@@ -328,7 +328,7 @@ class ConsumerGroup:
         seen = SeenTopics.of(topics, rights)
         touched: frozenset[str] | None = None
         if seen.matches_like(self._seen):
-            touched = self._left
+            touched = self._regexes_of_departed
             if changed or other_rights:
                 former = None if known is None else known.subscribed_topic_regex
                 touched |= {former or "", reported.subscribed_topic_regex or ""}
@@ -337,7 +337,7 @@ class ConsumerGroup:
         self._drop_unused_regexes(out)
         self._resolve_regexes(topics, now_ms, out, touched, restricted=rights is not None)
         hidden_otherwise = self._visibility.hide(self.members, self.image.regexes, touched)
-        self._seen, self._left = seen, frozenset()
+        self._seen, self._regexes_of_departed = seen, frozenset()
         if (
             changed
             or hidden_otherwise
@@ -464,7 +464,7 @@ class ConsumerGroup:
         self.emit(record, out)
 
     def _forget_member(self, member_id: str, out: GroupOutput) -> None:
-        self._left |= {self.members[member_id].subscribed_topic_regex or ""}
+        self._regexes_of_departed |= {self.members[member_id].subscribed_topic_regex or ""}
         for record in self.image.member_tombstones(member_id):
             self.emit(record, out)
         self.timers.forget(member_id)

@@ -29,7 +29,7 @@ class TopicColumns(NamedTuple):
         topic_header: the header that may name another topic. A name that no topic can have, or only
             one of the cluster's own, is not used: its batch would be refused for ever.
         positions_topic: a topic that no header may name either.
-        on_misnamed: is given a name that was not used, and how many events had it.
+        on_header_refused: is given a name that was not used, and how many events had it.
         partition_header: the header that names the partition.
         default_partition: for events without that header.
         timestamp_header: the header with the record's time in milliseconds.
@@ -42,7 +42,7 @@ class TopicColumns(NamedTuple):
     topic: str
     topic_header: str | None = None
     positions_topic: str | None = None
-    on_misnamed: Callable[[str, int], None] = lambda _name, _count: None
+    on_header_refused: Callable[[str, int], None] = lambda _name, _count: None
     partition_header: str | None = None
     default_partition: int | None = None
     timestamp_header: str | None = None
@@ -76,7 +76,7 @@ class TopicColumns(NamedTuple):
             return self.topic
         if named != self.positions_topic and named not in _INTERNAL and _can_name(named):
             return named
-        self.on_misnamed(named, count)
+        self.on_header_refused(named, count)
         return self.topic
 
     def _table(self, topic: str, batch: EventBatch) -> pa.Table:

@@ -73,7 +73,7 @@ class KafkaSink(Sink):
             topic=settings.text("kafka.topic"),
             topic_header=settings.text("topicHeader") if override else None,
             positions_topic=settings.text("kafka.positions.topic"),
-            on_misnamed=self._misnamed,
+            on_header_refused=self._count_refused_header,
             partition_header=settings.optional("partitionIdHeader"),
             default_partition=None if partition is None else int(partition),
             timestamp_header=settings.optional("timestampHeader"),
@@ -88,7 +88,7 @@ class KafkaSink(Sink):
         self._ahead = 1
         self._reported = False
 
-    def _misnamed(self, name: str, count: int) -> None:
+    def _count_refused_header(self, name: str, count: int) -> None:
         """Count events whose header names what is no topic; they go to the sink's own."""
         self.counters.add("TopicHeaderRefusedCount", count)
         if not self._reported:

@@ -31,7 +31,7 @@ def test_a_header_with_a_name_that_no_topic_can_have_is_not_used(named: str) -> 
         "t",
         topic_header="topic",
         positions_topic="positions",
-        on_misnamed=lambda name, count: reported.append((name, count)),
+        on_header_refused=lambda name, count: reported.append((name, count)),
     )
     alike = EventBatch.plain([b"1", b"2"], {"topic": named, "key": "k"})
     mixed = EventBatch([b"3", b"4"], [{"topic": named, "key": "k"}, {"topic": "u", "key": "k"}])

@@ -63,8 +63,8 @@ class ChangeWriter(NamedTuple):
         tables: returns the table of these columns, or None for one that is not captured; the last
             argument is `RowChange.described`.
         transactions: whether events carry transaction metadata.
-        seen: takes the schema and the text of every statement: it may have changed the types or
-            keys of tables, or made some.
+        on_statement: takes the schema and the text of every statement: it may have changed the
+            types or keys of tables, or made some.
     """
 
     envelope: Envelope
@@ -73,7 +73,7 @@ class ChangeWriter(NamedTuple):
         [str, str, Sequence[str], Callable[[], TableShape] | None], CapturedTable | None
     ]
     transactions: bool = False
-    seen: Callable[[str, str], None] = lambda schema, query: None
+    on_statement: Callable[[str, str], None] = lambda schema, query: None
 
 
 class ChangeStream:
@@ -156,7 +156,7 @@ class ChangeStream:
         Raises:
             IngestError: it may write rows of a captured table, which are not in the log.
         """
-        self._writer.seen(schema, query)
+        self._writer.on_statement(schema, query)
         for table in written_tables(schema, query):
             self._refuse(*table, _AS_STATEMENT)
             # So are the names of a server with lower_case_table_names = 1.
