@@ -38,11 +38,11 @@ from headrace.cluster.partition_command import (
     PartitionPlan,
     abandon,
     alter_isr,
+    drop_from_isr,
     elect_leaders,
-    not_left,
     reassign,
     settle_topics,
-    surrender,
+    topic_still_held,
 )
 from headrace.cluster.quota import ClientQuota, QuotaEntity, altered, quota_problem
 from headrace.cluster.rejection import ClusterError, Rejection
@@ -358,10 +358,11 @@ class Controller:
             leave_out=PartitionPlan.leave_out,
         )
 
-    def surrender(self, broker_id: BrokerId, names: Sequence[TopicPartition]) -> None:
-        """Remove a broker from the ISR of partitions whose logs it has lost, unless it is the last
-        member."""
-        self._runner.run(lambda: surrender(self.state, names, broker_id), lambda plan: plan.changes)
+    def drop_from_isr(self, broker_id: BrokerId, partitions: Sequence[TopicPartition]) -> None:
+        """Remove a broker from the ISR of partitions whose logs it lost, unless it is the last."""
+        self._runner.run(
+            lambda: drop_from_isr(self.state, partitions, broker_id), lambda plan: plan.changes
+        )
 
     def _settle(self, alive: Callable[[], Collection[BrokerId]]) -> None:
         self._runner.run(
@@ -432,7 +433,7 @@ class Controller:
         if directories is not None:
             broker = replace(broker, directories=directories(registered_directories(before)))
         self.leave(broker.broker_id)
-        full = not_left(self.state, broker.broker_id)
+        full = topic_still_held(self.state, broker.broker_id)
         if full is not None:
             raise StorageError(
                 f"broker {broker.broker_id} cannot start: the record of topic {full!r} is full; "
@@ -444,8 +445,7 @@ class Controller:
         writes: list[Write] = [
             CreateNode(path, data) if before is None else UpdateNode(path, data, before.version)
         ]
-        holder = self._store.get(CONTROLLER_PATH)
-        if term_holder(holder) == broker.broker_id:
+        if self.controller_id() == broker.broker_id:
             writes.append(DeleteNode(CONTROLLER_PATH))
         home = entity_path(registered)
         if self._store.get(home) is not None:

@@ -74,7 +74,7 @@ def settle_topic(
     return replace(topic, partitions=partitions)
 
 
-def not_left(state: ClusterState, broker_id: BrokerId) -> str | None:
+def topic_still_held(state: ClusterState, broker_id: BrokerId) -> str | None:
     """Return a topic that a broker leads, or is in sync with, though others could take over."""
     others = state.brokers.keys() - {broker_id}
     for topic in state.topics.values():
@@ -203,7 +203,7 @@ def abandon(
     return plan.finish()
 
 
-def surrender(
+def drop_from_isr(
     state: ClusterState, partitions: Sequence[TopicPartition], broker_id: BrokerId
 ) -> PartitionPlan:
     """Drop a broker that has lost its log from the ISR wherever another replica is in sync, whether

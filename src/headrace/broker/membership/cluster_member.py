@@ -162,7 +162,7 @@ class ClusterMember:
         storage, lost = self._host.storage, known.difference(record.directories)
         if lost:
             missing = storage.note_missing(controller.state.topics, known)
-            controller.surrender(self._node_id, missing)
+            controller.drop_from_isr(self._node_id, missing)
             # Again: what is left are logs of which no other replica is in sync.
             storage.note_missing(controller.state.topics, known)
             storage.missing.report()
