@@ -11,6 +11,7 @@ from headrace.client.read.offset_lookup import FoundOffset, list_offsets
 from headrace.client.settings import ClientSettings
 from headrace.model.error import ConfigError
 from headrace.model.ids import TopicPartition
+from headrace.spark.source.cluster_topic_ids import ClusterTopicIds
 from headrace.spark.source.offset_json import Offsets
 from headrace.spark.source.offset_limit import (
     EARLIEST,
@@ -22,7 +23,6 @@ from headrace.spark.source.offset_limit import (
     OffsetLimit,
 )
 from headrace.spark.source.option import SourceOptions
-from headrace.spark.source.topic_ids import TopicIds
 from headrace.wire.error_code import ErrorCode
 
 NEW_PARTITIONS_SECONDS: Final = 1.0
@@ -53,11 +53,11 @@ class OffsetFinder:
         self._listed: list[TopicPartition] = []
         self._listed_at: float | None = None
         self._gone: set[TopicPartition] = set()
-        self._topic_ids = TopicIds()
+        self._topic_ids = ClusterTopicIds()
         self._replaced: dict[str, UUID] = {}
 
     @property
-    def topic_ids(self) -> TopicIds:
+    def topic_ids(self) -> ClusterTopicIds:
         """The ids of the topics that were listed last."""
         return self._topic_ids
 
@@ -80,7 +80,7 @@ class OffsetFinder:
             self._listed_at = now
         return self._listed
 
-    def replaced_topics(self, known: TopicIds) -> Collection[str]:
+    def replaced_topics(self, known: ClusterTopicIds) -> Collection[str]:
         """Return the topics that were deleted and created again since they had these ids.
 
         A broker that is behind has the id of the topic that was there before: an id counts as new

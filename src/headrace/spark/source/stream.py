@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from headrace.model.ids import TopicPartition
+from headrace.spark.source.cluster_topic_ids import ClusterTopicIds
 from headrace.spark.source.data_loss import losses_between, report_loss
 from headrace.spark.source.offset_admission import MinimumDelay, capped_end, waiting_offsets
 from headrace.spark.source.offset_finder import OffsetFinder
@@ -30,7 +31,6 @@ from headrace.spark.source.offset_range import OffsetRange, split_ranges
 from headrace.spark.source.option import SourceOptions
 from headrace.spark.source.progress import Progress
 from headrace.spark.source.task import RangePartition, SourceTask
-from headrace.spark.source.topic_ids import TopicIds
 from headrace.spark.worker_socket import AcknowledgingInput
 
 Shape = dict[str, dict[str, int]]
@@ -98,7 +98,7 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
                 failOnDataLoss is true. Spark stores the end that this returns, and returns to it
                 after every restart: it must not be one that is wrong for a moment only.
         """
-        begin, ids = load_offsets(start), TopicIds.load(start)
+        begin, ids = load_offsets(start), ClusterTopicIds.load(start)
         if self._progress is not None:
             self._progress.reached(begin)
         pins, self._unpinned = begin == self._unpinned, None
@@ -122,7 +122,7 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         # A first micro-batch that is run again was empty, wherever it would begin now.
         if begin in (until, self._unpinned):
             return []
-        ranges = self._ranges(begin, until, self._finder.replaced_topics(TopicIds.load(end)))
+        ranges = self._ranges(begin, until, self._finder.replaced_topics(ClusterTopicIds.load(end)))
         found = split_ranges(ranges, self._options.min_partitions, self._options.max_records)
         begins, self._begins = self._begins and bool(found), self._begins and not found
         return [RangePartition(each, begins=begins and each.start > 0) for each in found]
@@ -222,6 +222,6 @@ def _created_again(topic: str) -> str:
     return f"topic {topic} was deleted, and created again with other records"
 
 
-def _shape(offsets: Offsets, ids: TopicIds) -> Shape:
+def _shape(offsets: Offsets, ids: ClusterTopicIds) -> Shape:
     """Return what Spark stores."""
     return {**dump_offsets(offsets), **ids.dump({each.topic for each in offsets})}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.model.error import ConfigError, HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.spark.option_text import OptionText, wrong
+from headrace.spark.source.cluster_topic_ids import ClusterTopicIds
 from headrace.spark.source.offset_json import read_partitions
-from headrace.spark.source.topic_ids import TopicIds
 
 if TYPE_CHECKING:
     # Options are also read by processes that connect to no cluster; loading the client takes time.
@@ -28,7 +28,7 @@ class TopicListing(NamedTuple):
     """The partitions that exist, in order, and the ids of their topics."""
 
     partitions: list[TopicPartition]
-    ids: TopicIds
+    ids: ClusterTopicIds
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class TopicChoice:
                 raise TopicMissing(f"there is no partition {min(lost)} to assign")
             there = [each for each in there if each in assigned]
         ids = {name: found for name in names if (found := metadata.topic_id(name)) is not None}
-        return TopicListing(there, TopicIds(metadata.cluster_id or "", ids))
+        return TopicListing(there, ClusterTopicIds(metadata.cluster_id or "", ids))
 
 
 def read_choice(options: OptionText) -> TopicChoice:

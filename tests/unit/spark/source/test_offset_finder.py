@@ -9,9 +9,9 @@ import pytest
 from headrace.client.error import BrokerError
 from headrace.model.ids import TopicPartition
 from headrace.records.encode import encode
+from headrace.spark.source.cluster_topic_ids import ClusterTopicIds
 from headrace.spark.source.offset_finder import GONE_SECONDS, OffsetFinder
 from headrace.spark.source.option import SourceOptions
-from headrace.spark.source.topic_ids import TopicIds
 from headrace.wire.error_code import ErrorCode
 from testkit.fault.moving_cluster import MovingCluster
 
@@ -135,7 +135,7 @@ def test_a_log_that_was_cut_off_does(finder: OffsetFinder, cluster: MovingCluste
 def test_an_id_that_a_broker_has_not_heard_of_for_a_moment_is_not_replaced(
     finder: OffsetFinder, cluster: MovingCluster, clock: Clock
 ) -> None:
-    known = TopicIds("", {"clicks": UUID(int=8)})
+    known = ClusterTopicIds("", {"clicks": UUID(int=8)})
     clock.after = lambda: setattr(cluster, "topic_id", UUID(int=8))
 
     assert not finder.replaced_topics(known)
@@ -146,7 +146,7 @@ def test_an_id_that_a_broker_has_not_heard_of_for_a_moment_is_not_replaced(
 def test_a_topic_with_another_id_for_seconds_is_replaced(
     finder: OffsetFinder, cluster: MovingCluster, clock: Clock
 ) -> None:
-    known = TopicIds("", {"clicks": UUID(int=8)})
+    known = ClusterTopicIds("", {"clicks": UUID(int=8)})
 
     assert set(finder.replaced_topics(known)) == {"clicks"}
     then = clock.now

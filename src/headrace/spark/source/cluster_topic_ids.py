@@ -26,7 +26,7 @@ _MARK: Final = "#"
 
 
 @dataclass(frozen=True, slots=True)
-class TopicIds:
+class ClusterTopicIds:
     """The ids of topics in one cluster.
 
     Attributes:
@@ -37,7 +37,7 @@ class TopicIds:
     by_topic: Mapping[str, UUID] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, shape: Mapping[str, Mapping[str, int]]) -> "TopicIds":
+    def load(cls, shape: Mapping[str, Mapping[str, int]]) -> "ClusterTopicIds":
         """Return the ids in what `dump` returned. Offsets may stand between them."""
         cluster = ""
         found: dict[str, UUID] = {}
@@ -59,7 +59,7 @@ class TopicIds:
         }
         return {f"{_MARK}{self.cluster}": {}, **found} if found and self.cluster else found
 
-    def replaced_in(self, now: "TopicIds") -> dict[str, UUID]:
+    def replaced_in(self, now: "ClusterTopicIds") -> dict[str, UUID]:
         """Return the topics that are others now, and their new ids."""
         if self.cluster != now.cluster:
             return {}
@@ -69,8 +69,8 @@ class TopicIds:
             if now.by_topic.get(topic, known) != known
         }
 
-    def completed_by(self, now: "TopicIds") -> "TopicIds":
+    def completed_by(self, now: "ClusterTopicIds") -> "ClusterTopicIds":
         """Return these ids, and those that only `now` has; of another cluster, only `now`'s."""
         if self.cluster != now.cluster and now.by_topic:
             return now
-        return TopicIds(self.cluster, {**now.by_topic, **self.by_topic})
+        return ClusterTopicIds(self.cluster, {**now.by_topic, **self.by_topic})
