@@ -17,7 +17,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import cluster_code
 from headrace.broker.logger_config import alter_logger_levels
-from headrace.broker.membership.loop_turn import LoopTurn
+from headrace.broker.loop_turn import LoopTurn
 from headrace.cluster.config_command import CheckValues, ConfigAlteration
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import ClusterError, Rejection

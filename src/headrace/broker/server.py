@@ -59,7 +59,7 @@ from headrace.broker.operation.broker_readings import (
     storage_readings,
 )
 from headrace.broker.operation.compaction_worker import CompactionLimits, CompactionWorker
-from headrace.broker.operation.directory_round import in_each
+from headrace.broker.operation.directory_upkeep import for_each_directory
 from headrace.broker.operation.loop_watch import LoopWatch
 from headrace.broker.operation.maintenance import Chore, Maintenance
 from headrace.broker.operation.metrics_page import MetricsPage
@@ -363,7 +363,7 @@ class Server:
 
     def _keep_retention(self) -> None:
         expiration_ms = self._settings["producer.id.expiration.ms"]
-        in_each(
+        for_each_directory(
             self._storage.online,
             lambda directory: directory.maintain(producer_expiration_ms=expiration_ms),
         )
@@ -373,13 +373,13 @@ class Server:
         self.broker.loop.call_soon_threadsafe(self.broker.applier.topics.retry)
 
     def _sync_due(self) -> None:
-        in_each(self._storage.online, LogDirectory.sync_due)
+        for_each_directory(self._storage.online, LogDirectory.sync_due)
 
     def _save_high_watermarks(self) -> None:
-        in_each(self._storage.online, LogDirectory.save_high_watermarks)
+        for_each_directory(self._storage.online, LogDirectory.save_high_watermarks)
 
     def _checkpoint(self) -> None:
-        in_each(self._storage.online, LogDirectory.checkpoint)
+        for_each_directory(self._storage.online, LogDirectory.checkpoint)
 
     async def _start_admin(self, undo: AsyncExitStack) -> None:
         broker = self.broker

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from headrace.broker.auth.resource import OPERATIONS, Operation, ResourceType
 from headrace.broker.limited_warning import LimitedWarning
 from headrace.cluster.acl import WILDCARD, Acl
+from headrace.model.ids import TOPIC_NAME_MAX_LENGTH
 
 _ANYONE = "User:*"
 _DENY = "deny"
@@ -27,7 +28,7 @@ _MAX_REMEMBERED = 50_000
 
 # As long as a topic's name may be. Clients choose what they ask for: longer names are neither kept
 # nor written to the log whole.
-_MAX_NAME = 249
+_MAX_NAME = TOPIC_NAME_MAX_LENGTH
 
 _IMPLIED_BY = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),

@@ -10,7 +10,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code
 from headrace.broker.handlers.consumer_group_heartbeat import by_topic
-from headrace.broker.membership.loop_turn import LoopTurn
+from headrace.broker.loop_turn import LoopTurn
 from headrace.groups.description import ConsumerDescription
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.topic import TopicIdPartition

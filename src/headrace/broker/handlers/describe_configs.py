@@ -20,7 +20,7 @@ from headrace.broker.config_resource import (
     find_target,
 )
 from headrace.broker.logger_config import logger_levels
-from headrace.broker.membership.loop_turn import LoopTurn
+from headrace.broker.loop_turn import LoopTurn
 from headrace.cluster.state import ClusterState
 from headrace.model.broker_config import BROKER_CONFIG
 from headrace.model.config import ConfigKey

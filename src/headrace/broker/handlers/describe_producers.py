@@ -11,7 +11,7 @@ from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.membership.loop_turn import LoopTurn
+from headrace.broker.loop_turn import LoopTurn
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

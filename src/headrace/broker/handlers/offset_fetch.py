@@ -11,7 +11,7 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code
-from headrace.broker.membership.loop_turn import LoopTurn
+from headrace.broker.loop_turn import LoopTurn
 from headrace.groups.error import Refusal
 from headrace.groups.offset.message import FetchedOffset
 from headrace.groups.registry import GroupRegistry

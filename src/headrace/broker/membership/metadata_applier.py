@@ -16,8 +16,8 @@ from headrace.broker.client_metrics.subscription import Subscription
 from headrace.broker.config.internal_topic import TRANSACTION_STATE
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.guard import Guard
+from headrace.broker.loop_turn import LoopTurn
 from headrace.broker.membership.finalized_features import FinalizedFeatures
-from headrace.broker.membership.loop_turn import LoopTurn
 from headrace.broker.membership.topic_applier import TopicApplier
 from headrace.broker.mirror.mirror_links import MirrorLinks
 from headrace.broker.peer.transaction_client import TransactionClient

@@ -9,8 +9,8 @@ otherwise, too, but then no Metadata is answered at all (`Dispatch`).
 
 from typing import Any
 
+from headrace.broker.loop_turn import LoopTurn
 from headrace.broker.membership.cluster_view import ClusterView
-from headrace.broker.membership.loop_turn import LoopTurn
 from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.wire.api import ApiKey
 from headrace.wire.message import pack_response_item

@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from headrace.broker.config.internal_topic import TRANSACTION_STATE
-from headrace.broker.membership.loop_turn import LoopTurn
+from headrace.broker.loop_turn import LoopTurn
 from headrace.broker.replica.log_storage import Doomed, LogStorage
 from headrace.broker.replica.replica_roles import ReplicaRoles
 from headrace.broker.replica.topic_table import TopicTable

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.broker import loop_turn
 from headrace.broker.config.settings import BrokerSettings
-from headrace.broker.membership import loop_turn
 from headrace.broker.membership.cluster_view import ClusterView
 from headrace.broker.membership.packed_topics import PackedTopics
 from headrace.broker.replica.topic_table import HostedTopic, TopicTable

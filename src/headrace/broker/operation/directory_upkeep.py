@@ -6,7 +6,9 @@ from headrace.log.log_directory import LogDirectory
 from headrace.model.error import HeadraceError
 
 
-def in_each(directories: Iterable[LogDirectory], upkeep: Callable[[LogDirectory], object]) -> None:
+def for_each_directory(
+    directories: Iterable[LogDirectory], upkeep: Callable[[LogDirectory], object]
+) -> None:
     """Do the upkeep of one directory after the other. Each has a disk of its own: one that is full
     or fails does not stop the upkeep of the others.
 

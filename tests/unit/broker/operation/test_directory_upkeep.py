@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.operation.directory_round import in_each
+from headrace.broker.operation.directory_upkeep import for_each_directory
 from headrace.log.log_directory import LogDirectory
 from headrace.model.error import DiskFull
 from headrace.model.ids import TopicPartition
@@ -43,7 +43,7 @@ def test_retention_goes_on_behind_a_disk_that_is_full(directories: list[LogDirec
     fail(directories[0], errno.ENOSPC)
 
     with pytest.raises(DiskFull):
-        in_each(directories, LogDirectory.maintain)
+        for_each_directory(directories, LogDirectory.maintain)
 
     assert [each.get(CLICKS).log_start_offset for each in directories] == [0, 30, 30]
 
@@ -53,10 +53,10 @@ def test_the_first_failure_is_reported(directories: list[LogDirectory]) -> None:
         fail(each, errno.ENOSPC)
 
     with pytest.raises(DiskFull, match="disk1"):
-        in_each(directories, LogDirectory.checkpoint)
+        for_each_directory(directories, LogDirectory.checkpoint)
 
 
 def test_without_a_failure_all_have_had_their_turn(directories: list[LogDirectory]) -> None:
     seen: list[Path] = []
-    in_each(directories, lambda directory: seen.append(directory.path))
+    for_each_directory(directories, lambda directory: seen.append(directory.path))
     assert seen == [each.path for each in directories]
