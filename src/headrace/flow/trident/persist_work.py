@@ -2,7 +2,7 @@
 
 Rule 1: users' code runs before the state is written, and a tuple that makes it raise becomes a dead
         letter. So a batch changes a key once, and the transaction id shows whether it did. A tuple
-        that the state cannot keep becomes one too; see `storable`.
+        that the state cannot keep becomes one too; see `refused_row`.
 Rule 2: when the state does not answer, no tuple is the cause. The batch is tried once more over a
         new connection. Then it fails as a whole, and Spark repeats it from the checkpoint.
 """
@@ -20,6 +20,7 @@ from headrace.flow.runtime.task_state import TaskState
 from headrace.flow.runtime.tuple_batch import TupleBatch
 from headrace.flow.runtime.tuple_value import rows_of
 from headrace.flow.trident.kept_json import dump, load
+from headrace.flow.trident.refused_row import Rows, kept_fields, refused_rows
 from headrace.flow.trident.state import (
     Backing,
     Key,
@@ -30,7 +31,6 @@ from headrace.flow.trident.state import (
     entry_after,
     kept_before,
 )
-from headrace.flow.trident.storable import Rows, kept_fields, refused_rows
 
 TRIES = 2
 

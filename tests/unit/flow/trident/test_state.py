@@ -21,9 +21,9 @@ from headrace.flow.trident.fold_work import FoldWork
 from headrace.flow.trident.parquet_state import ParquetState
 from headrace.flow.trident.persist_work import PersistWork, QueryWork
 from headrace.flow.trident.postgres_state import PostgresState
+from headrace.flow.trident.refused_row import kept_fields, refused_rows
 from headrace.flow.trident.sqlite_state import SqliteState
 from headrace.flow.trident.state import Backing, Mode, StateFactory, StateFields
-from headrace.flow.trident.storable import kept_fields, refused_rows
 
 SHAPE = StateFields(Fields.parse("word STRING"), Fields.parse("n BIGINT, mean DOUBLE"))
 MADE = Fields.parse("word STRING, n BIGINT, mean DOUBLE")
