@@ -2,9 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Condition
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -13,6 +10,7 @@ from headrace.ingest.error import ChannelError, IngestError, ProtocolError
 from headrace.ingest.event import NO_HEADERS, EventBatch, Headers
 from headrace.ingest.format.avro_event import MAX_HEADERS
 from headrace.ingest.format.json_memory import memory_bytes, quick_memory_bytes
+from headrace.ingest.network.byte_budget import ByteBudget
 from headrace.ingest.network.tls import HTTP_TLS, server_tls
 from headrace.ingest.settings import Settings, number, port, prefix, text
 from headrace.ingest.source import Source
@@ -203,29 +201,6 @@ def read_blob(body: bytes, query: str, content_type: str) -> EventBatch:
 
 class RequestTooLarge(IngestError):
     """A request that alone needs more memory than all requests together may use."""
-
-
-class ByteBudget:
-    """The bytes of requests that may be in memory at one time."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self.most_bytes = most_bytes
-        self._free = most_bytes
-        self._changed = Condition()
-
-    @contextmanager
-    def taken(self, size: int, seconds: float = 0.0) -> Iterator[bool]:
-        """Hold so many bytes until the block ends; False, and nothing held, if there is no room
-        within these seconds."""
-        with self._changed:
-            fits = self._changed.wait_for(lambda: size <= self._free, seconds)
-            self._free -= size if fits else 0
-        try:
-            yield fits
-        finally:
-            with self._changed:
-                self._free += size if fits else 0
-                self._changed.notify_all()
 
 
 class _SourceHandler(HttpHandler):

@@ -34,8 +34,8 @@ from headrace.ingest.cdc.mysql.source_block import SourceBlock, source_schema
 from headrace.ingest.cdc.mysql.statement import created_table, moves_rows
 from headrace.ingest.cdc.table import Column, Table
 from headrace.ingest.cdc.table_filter import TableFilter
+from headrace.ingest.cdc.table_unread import TableUnread
 from headrace.ingest.cdc.topic_name import topic_of
-from headrace.ingest.cdc.unread import TableUnread
 from headrace.ingest.error import ChannelError, DeliveryFailed, IngestError
 from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.settings import Settings, number, secret, text

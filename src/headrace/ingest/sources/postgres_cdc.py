@@ -36,9 +36,9 @@ from headrace.ingest.cdc.postgres.replication_stream import PublicationMissing, 
 from headrace.ingest.cdc.postgres.snapshot_reader import SnapshotReader
 from headrace.ingest.cdc.postgres.source_block import SOURCE_SCHEMA, SourceBlock
 from headrace.ingest.cdc.postgres.transaction_wait import TransactionWait
-from headrace.ingest.cdc.postgres.unseen_table import UnseenTables
+from headrace.ingest.cdc.postgres.unseen_tables import UnseenTables
 from headrace.ingest.cdc.table_filter import FILTER_SETTINGS, TableFilter
-from headrace.ingest.cdc.unread import TableUnread
+from headrace.ingest.cdc.table_unread import TableUnread
 from headrace.ingest.error import ChannelError, DeliveryFailed, IngestError
 from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.settings import Settings, prefix, secret, text

@@ -6,12 +6,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from threading import Thread
 
 import pytest
 
 from headrace.ingest.event import Event
-from headrace.ingest.sources.http import ByteBudget, HttpSource
+from headrace.ingest.sources.http import HttpSource
 from headrace.testing.readiness import wait_until
 from testkit.sample.ingest_agent import RecordingProcessor, source_alone
 
@@ -132,21 +131,3 @@ def test_json_that_takes_too_much_memory_is_refused_before_it_is_read() -> None:
         inner = json.dumps([{"a": 1}] * 25).replace(" ", "")
         assert post(url, json.dumps([{"body": inner}] * 1000).encode()) == 200
     assert len(got.bodies) == 1000
-
-
-def test_json_waits_while_other_requests_take_the_memory() -> None:
-    budget = ByteBudget(100)
-    order: list[str] = []
-
-    def second() -> None:
-        with budget.taken(60, 90) as fits:
-            order.append(f"second {fits}")
-
-    thread = Thread(target=second)
-    with budget.taken(50) as fits:
-        assert fits
-        thread.start()
-        with budget.taken(60) as at_once:
-            order.append(f"at once {at_once}")
-    thread.join(90)
-    assert order == ["at once False", "second True"]

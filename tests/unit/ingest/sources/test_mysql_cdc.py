@@ -9,7 +9,7 @@ from headrace.ingest.cdc.batcher import Batcher
 from headrace.ingest.cdc.mysql.column_type import MysqlColumn
 from headrace.ingest.cdc.mysql.connection import TableShape
 from headrace.ingest.cdc.mysql.position import LogPosition, Position, parse_position
-from headrace.ingest.cdc.unread import TableUnread
+from headrace.ingest.cdc.table_unread import TableUnread
 from headrace.ingest.error import IngestError
 from headrace.ingest.event import Event
 from headrace.ingest.settings import SettingError, Settings

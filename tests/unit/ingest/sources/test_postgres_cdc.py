@@ -18,7 +18,7 @@ from headrace.ingest.cdc.postgres.position import (
 )
 from headrace.ingest.cdc.postgres.replication_stream import StreamRead
 from headrace.ingest.cdc.postgres.snapshot_reader import _cursor
-from headrace.ingest.cdc.unread import TableUnread
+from headrace.ingest.cdc.table_unread import TableUnread
 from headrace.ingest.error import IngestError
 from headrace.ingest.event import Event
 from headrace.ingest.settings import SettingError, Settings

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from headrace.ingest.cdc.postgres.pgoutput import Relation
-from headrace.ingest.cdc.postgres.unseen_table import UnseenTables
-from headrace.ingest.cdc.unread import TableUnread
+from headrace.ingest.cdc.postgres.unseen_tables import UnseenTables
+from headrace.ingest.cdc.table_unread import TableUnread
 
 
 class FakeCatalog:
@@ -72,7 +72,7 @@ def test_a_partition_is_not_read_until_it_is_a_table_of_its_own() -> None:
 
 
 def test_the_names_of_relations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.ingest.cdc.postgres.unseen_table._MOST_NAMES", 2)
+    monkeypatch.setattr("headrace.ingest.cdc.postgres.unseen_tables._MOST_NAMES", 2)
     tables = unseen(FakeCatalog(), *(relation(each) for each in (101, 102, 103)))
 
     assert tables.is_streamed(relation(103))

@@ -11,7 +11,7 @@ from typing import Final
 
 from headrace.ingest.cdc.postgres.catalog import Catalog
 from headrace.ingest.cdc.postgres.pgoutput import Relation
-from headrace.ingest.cdc.unread import TableUnread
+from headrace.ingest.cdc.table_unread import TableUnread
 
 _MOST_NAMES: Final = 100_000
 _NO_NAME: Final = ""
