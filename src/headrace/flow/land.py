@@ -17,6 +17,7 @@ from headrace.flow.error import FlowError
 from headrace.flow.execution.auditing import SETTINGS, audit_options
 from headrace.flow.execution.progress_group import group_of
 from headrace.flow.plan.client_option import brokers_of, user_settings, without_java
+from headrace.flow.storage.checkpoint_store import open_checkpoint
 from headrace.flow.storage.file_store import FileStore
 from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.flow.storage.location import Location
@@ -105,7 +106,7 @@ class Landing:
             FlowError: executors on other machines would not reach the folder or the checkpoint.
         """
         self.files(spark)
-        open_store(spark, Location.of(checkpoint), "the checkpoint")
+        open_checkpoint(spark, Location.of(checkpoint))
         options = self._source_options()
         options |= self._audit(options)
         rows = spark.readStream.format("headrace").options(**options).load()

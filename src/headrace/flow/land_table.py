@@ -18,8 +18,8 @@ from headrace.flow.error import FlowError
 from headrace.flow.execution.auditing import SETTINGS, audit_options
 from headrace.flow.execution.progress_group import group_of
 from headrace.flow.plan.client_option import brokers_of, user_settings, without_java
+from headrace.flow.storage.checkpoint_store import open_checkpoint
 from headrace.flow.storage.file_store import FileStore
-from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.flow.storage.location import Location, check_reachable
 from headrace.landing.batch_lander import Batch, BatchLander, BatchOptions
 from headrace.landing.batch_task import BatchTask, TaskFiles
@@ -123,7 +123,7 @@ class TableLanding:
             LandingError: the table was made for something else.
         """
         self._check_table(spark)
-        store = open_store(spark, Location.of(checkpoint), "the checkpoint")
+        store = open_checkpoint(spark, Location.of(checkpoint))
         options = self._source_options()
         topic = _Topic(self.topic, options)
         lander = BatchLander(

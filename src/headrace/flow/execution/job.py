@@ -25,8 +25,8 @@ from headrace.flow.plan.slot_key import KEYS_ARE_SLOTS, SlotKeys
 from headrace.flow.plan.stage import stage_layout
 from headrace.flow.plan.work import Work
 from headrace.flow.runtime.record import RECORD_FIELDS
+from headrace.flow.storage.checkpoint_store import open_checkpoint
 from headrace.flow.storage.file_store import FileStore
-from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.flow.storage.location import Location
 from headrace.spark.worker_socket import AcknowledgingFunction
 
@@ -67,7 +67,7 @@ def start(
     check_plan(plan)
     plan = with_source_options(with_login(with_user_login(plan, brokers)))
     location = Location.of(checkpoint)
-    store = open_store(spark, location, "the checkpoint")
+    store = open_checkpoint(spark, location)
     Activation(store).check(plan.name)
     _check_master(plan, spark)
     if plan.latency is Latency.REALTIME:

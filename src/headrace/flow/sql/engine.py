@@ -51,6 +51,7 @@ from headrace.flow.sql.statement import (
     Statement,
 )
 from headrace.flow.sql.token import tokens_of
+from headrace.flow.storage.checkpoint_store import open_checkpoint
 from headrace.flow.storage.hadoop_file_store import open_store
 from headrace.flow.storage.location import Location, is_cluster
 from headrace.model.error import HeadraceError
@@ -339,7 +340,7 @@ class Engine:
 
         query, script = location
         refused: Exception | None = None
-        store = open_store(self.spark, Location.of(checkpoint), "the checkpoint")
+        store = open_checkpoint(self.spark, Location.of(checkpoint))
         for mode in modes:
             writer = frame.writeStream.option("checkpointLocation", checkpoint).outputMode(mode)
             try:
