@@ -1,7 +1,7 @@
 """Chooses which log of a log directory is compacted next, and remembers how far each one is."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Condition
@@ -14,6 +14,7 @@ from headrace.log.compaction.cleanable_range import (
     cleanable_range,
     first_dirty_offset,
 )
+from headrace.log.compaction.compaction_room import room_bytes
 from headrace.log.offset_checkpoint import CLEANER_NAME, OffsetCheckpoint
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
@@ -21,6 +22,7 @@ from headrace.model.error import (
     CompactionStopped,
     CorruptLog,
     DiskFull,
+    HeadraceError,
     LogClosed,
     StorageError,
     UncleanableLog,
@@ -51,6 +53,7 @@ class CompactionScheduler:
     ) -> None:
         """`logs` gives the logs of the directory, compacted topics or not."""
         self._storage = storage
+        self._directory = directory
         self._logs = logs
         self._checkpoint = OffsetCheckpoint(storage.filesystem, directory / CLEANER_NAME)
         self._first_dirty: dict[TopicPartition, Offset] | None = None
@@ -68,29 +71,31 @@ class CompactionScheduler:
     def run(self, compactor: "Compactor", stopping: Callable[[], bool]) -> None:
         """Compact one log after the other until none needs it, or `stopping` says so.
 
-        A log whose round fails is left out until the next run, with a line in the log: it stays the
-        dirtiest, and the others would never have their turn.
+        Each log that is due has one round, the dirtiest first, and then all are looked at again. A
+        log whose round fails is left out until the next run, with a line in the log: it stays the
+        dirtiest, and the others would never have their turn. A disk without room for any ends the
+        run.
 
         Raises:
             StorageError: the directory went offline, or the checkpoint of the progress is damaged.
         """
         left_out: set[TopicPartition] = set()
-        while not stopping():
-            chosen = self._take_dirtiest(left_out)
-            if chosen is None:
-                return
-            partition = chosen[0].partition
-            try:
-                self._clean(compactor, *chosen)
-            except (CompactionStopped, DiskFull, LogClosed) as error:
-                left_out.add(partition)
-                if not stopping():
-                    _log.warning("compaction_waits", partition=str(partition), reason=str(error))
-            except StorageError as error:
-                if self._storage.failure is not None:
-                    raise
-                left_out.add(partition)
-                _log.error("compaction_failed", partition=str(partition), reason=str(error))
+        compacted = True
+        while compacted and not stopping():
+            compacted = False
+            for log in self._due(left_out):
+                if stopping():
+                    return
+                try:
+                    compacted |= self._compact(compactor, log) is not None
+                except HeadraceError as error:
+                    self._storage.check_online()
+                    if stopping():
+                        return
+                    left_out.add(log.partition)
+                    _report(log, error)
+                    if isinstance(error, DiskFull) and self._has_no_room():
+                        return
 
     def run_once(self, compactor: "Compactor") -> "CompactionStats | None":
         """Compact the log that needs it most; None when none does.
@@ -101,13 +106,37 @@ class CompactionScheduler:
             StorageError: the directory went offline.
             CompactionStopped: it was paused, the compactor stopped, or the log changed meanwhile.
         """
-        chosen = self._take_dirtiest()
-        return None if chosen is None else self._clean(compactor, *chosen)
+        for log in self._due(set()):
+            stats = self._compact(compactor, log)
+            if stats is not None:
+                return stats
+        return None
+
+    def _compact(self, compactor: "Compactor", log: PartitionLog) -> "CompactionStats | None":
+        """Compact a log that was due; None when it is not any more, or cannot be compacted.
+
+        It may have changed, moved to another directory or been deleted since.
+        """
+        with self._changed:
+            if log.partition in self._running or self._paused[log.partition]:
+                return None
+            self._running.add(log.partition)
+        try:
+            truncations = log.truncations
+            if log.closed or log.storage is not self._storage:
+                return None
+            cleanable = self.cleanable(log)
+            if not cleanable.worthwhile(log.config):
+                return None
+            return self._clean(compactor, log, cleanable, truncations)
+        finally:
+            with self._changed:
+                self._running.discard(log.partition)
+                self._changed.notify_all()
 
     def _clean(
         self, compactor: "Compactor", log: PartitionLog, cleanable: CleanableRange, truncations: int
     ) -> "CompactionStats | None":
-        """Compact a log that was taken; None when that is not possible."""
 
         def stopping() -> bool:
             # A round that maps keys of records which are gone would drop older ones for them.
@@ -120,10 +149,6 @@ class CompactionScheduler:
             self.uncleanable[log.partition] = str(error)
             _log.error("log_uncleanable", partition=str(log.partition), reason=str(error))
             return None
-        finally:
-            with self._changed:
-                self._running.discard(log.partition)
-                self._changed.notify_all()
         _log.info(
             "log_compacted",
             partition=str(log.partition),
@@ -141,14 +166,16 @@ class CompactionScheduler:
         """Return what could be compacted in `log` now, worthwhile or not."""
         with self._changed:
             checkpoint = self._progress().get(log.partition)
-        return cleanable_range(
-            log.segments,
-            log.config,
-            first_dirty=first_dirty_offset(
-                checkpoint, log_start=log.log_start_offset, log_end=log.log_end_offset
-            ),
-            last_stable=log.last_stable_offset,
-            now_ms=self._storage.clock.wall_ms(),
+        return log.retrying(  # it may read timestamps
+            lambda: cleanable_range(
+                log.segments,
+                log.config,
+                first_dirty=first_dirty_offset(
+                    checkpoint, log_start=log.log_start_offset, log_end=log.log_end_offset
+                ),
+                last_stable=log.last_stable_offset,
+                now_ms=self._storage.clock.wall_ms(),
+            )
         )
 
     @contextmanager
@@ -205,29 +232,31 @@ class CompactionScheduler:
                 self._write(self._progress() | {partition: reached})
         other.forget(partition)
 
-    def _take_dirtiest(
-        self, left_out: Collection[TopicPartition] = ()
-    ) -> tuple[PartitionLog, CleanableRange, int] | None:
-        """Return the log to compact, what of it, and how many truncations it had had by then."""
-        candidates = []
-        for log in self._logs():
-            if log.config.compacted and log.partition not in self.uncleanable:
-                truncations = log.truncations
-                cleanable = self.cleanable(log)
-                if cleanable.worthwhile(log.config):
-                    candidates.append((log, cleanable, truncations))
-        self.due_logs = len(candidates)
-        self.due_bytes = sum(cleanable.dirty_bytes for _, cleanable, _ in candidates)
-        candidates.sort(key=lambda candidate: candidate[1].dirty_ratio, reverse=True)
+    def _due(self, left_out: set[TopicPartition]) -> list[PartitionLog]:
+        """Return the logs to compact, the dirtiest first; leave out those that cannot be judged."""
         with self._changed:
-            for log, cleanable, truncations in candidates:
-                partition = log.partition
-                if partition in left_out or partition in self._running:
-                    continue
-                if not self._paused[partition]:
-                    self._running.add(partition)
-                    return log, cleanable, truncations
-        return None
+            self._progress()  # its damage ends the run: it is not of one log
+        found = []
+        for log in self._logs():
+            if not log.config.compacted or log.partition in self.uncleanable:
+                continue
+            try:
+                cleanable = self.cleanable(log)
+            except HeadraceError as error:
+                self._storage.check_online()
+                left_out.add(log.partition)
+                _report(log, error)
+                continue
+            if cleanable.worthwhile(log.config):
+                found.append((log, cleanable))
+        self.due_logs = len(found)
+        self.due_bytes = sum(cleanable.dirty_bytes for _, cleanable in found)
+        found.sort(key=lambda each: each[1].dirty_ratio, reverse=True)
+        return [log for log, _ in found if log.partition not in left_out]
+
+    def _has_no_room(self) -> bool:
+        """Return whether the disk has less left than what compaction leaves to appends."""
+        return room_bytes(self._storage, self._directory) <= 0
 
     def _save(self, log: PartitionLog, end_offset: Offset, truncations: int) -> None:
         present = {log.partition for log in self._logs()}
@@ -240,10 +269,23 @@ class CompactionScheduler:
 
     def _progress(self) -> dict[TopicPartition, Offset]:
         if self._first_dirty is None:
-            self._first_dirty = self._checkpoint.read()
+            try:
+                self._first_dirty = self._checkpoint.read()
+            except OSError as error:
+                raise self._storage.fail(
+                    StorageError(f"cannot read {self._checkpoint.path}: {error.strerror or error}")
+                ) from error
         return self._first_dirty
 
     def _write(self, progress: dict[TopicPartition, Offset]) -> None:
         with self._storage.io(f"write {self._checkpoint.path}"):
             self._checkpoint.write(progress)
         self._first_dirty = progress
+
+
+def _report(log: PartitionLog, error: HeadraceError) -> None:
+    partition, reason = str(log.partition), str(error)
+    if isinstance(error, CompactionStopped | DiskFull | LogClosed):
+        _log.warning("compaction_waits", partition=partition, reason=reason)
+    else:
+        _log.error("compaction_failed", partition=partition, reason=reason)

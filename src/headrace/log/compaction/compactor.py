@@ -27,6 +27,7 @@ from headrace.log.compaction.batch_filter import BatchFilter
 from headrace.log.compaction.cleanable_range import CleanableRange
 from headrace.log.compaction.cleaned_segment import CleanedSegment
 from headrace.log.compaction.cleaned_transactions import CleanedTransactions
+from headrace.log.compaction.compaction_room import RESERVED_BYTES, room_bytes
 from headrace.log.compaction.inflater import Inflater
 from headrace.log.compaction.live_offsets import LiveOffsets
 from headrace.log.compaction.offset_map import DEFAULT_LOAD_FACTOR, OffsetMap
@@ -50,9 +51,6 @@ from headrace.records.kernel import batch_table
 DEFAULT_MEMORY_BYTES = 128 * 1024 * 1024
 DEFAULT_CHUNK_BYTES = 2 * 1024 * 1024
 DEFAULT_MAX_INFLATED_BYTES = 128 * 1024 * 1024
-
-# What compaction leaves of the disk to appends: it can wait, and they cannot.
-_RESERVED_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,9 +163,11 @@ class _Round:
     def run(self) -> CompactionStats:
         started_ms = self._clock.monotonic_ms()
         now_ms = self._clock.wall_ms()
-        self._secure_recovery_point()
         segments = [s for s in self._log.segments if s.base_offset < self._cleanable.end]
-        self._check_room(segments[:1])  # before all is read for nothing
+        # Before anything is written or read for nothing: where a later group had no room, each
+        # round would do those before it again.
+        self._check_room(max(map(_size_bytes, self._groups(segments)), default=0))
+        self._secure_recovery_point()
         end_offset = self._map_keys(segments)
         rewritten = [segment for segment in segments if segment.base_offset < end_offset]
         batch_filter = BatchFilter(
@@ -186,14 +186,7 @@ class _Round:
             producers=self._log.producer_entries(),
             live=LiveOffsets(self._map, self._cleanable.first_dirty, end_offset),
         )
-        config = self._log.config
-        groups = group_segments(
-            rewritten,
-            end=self._cleanable.end,
-            max_bytes=config.segment_bytes,
-            max_index_bytes=config.segment_index_bytes,
-        )
-        for group in groups:
+        for group in self._groups(rewritten):
             self._rewrite(group, batch_filter, plan)
         return replace(
             self._stats,
@@ -204,6 +197,27 @@ class _Round:
             bytes_read=self._bytes_read,
             elapsed_ms=self._clock.monotonic_ms() - started_ms,
         )
+
+    def _groups(self, segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
+        config = self._log.config
+
+        def group() -> list[tuple[Segment, ...]]:
+            try:
+                return group_segments(
+                    segments,
+                    end=self._cleanable.end,
+                    max_bytes=config.segment_bytes,
+                    max_index_bytes=config.segment_index_bytes,
+                )
+            except (CorruptIndex, FileNotFoundError):
+                if any(segment.retired for segment in segments):
+                    raise self._changed() from None
+                raise
+
+        return self._log.retrying(group)
+
+    def _changed(self) -> CompactionStopped:
+        return CompactionStopped(f"{self._log.partition} changed while it was compacted")
 
     def _secure_recovery_point(self) -> None:
         if self._log.recovery_point < self._cleanable.end:
@@ -247,24 +261,22 @@ class _Round:
 
     # -- the second pass: segments without what the map says is old
 
-    def _check_room(self, group: Sequence[Segment]) -> None:
+    def _check_room(self, needed: int) -> None:
         """Refuse to write a group's replacement that may leave too little room for appends. Its
         sources lie beside it until file.delete.delay.ms after the exchange."""
         log = self._log
-        needed = sum(segment.size_bytes for segment in group)
-        with log.storage.io(f"look for room to compact {log.partition}"):
-            free = log.storage.filesystem.free_bytes(log.path.parent)
-        if free < needed + _RESERVED_BYTES:
+        room = room_bytes(log.storage, log.path.parent)
+        if room < needed:
             raise DiskFull(
                 f"cannot compact {log.partition}: it may write {needed} bytes and leaves "
-                f"{_RESERVED_BYTES} free, and the disk has {free}: free some space"
+                f"{RESERVED_BYTES} free, and the disk has {room + RESERVED_BYTES}: free some space"
             )
 
     def _rewrite(
         self, group: tuple[Segment, ...], batch_filter: BatchFilter, plan: RewritePlan
     ) -> None:
         log = self._log
-        self._check_room(group)
+        self._check_room(_size_bytes(group))
         with log.storage.io(f"compact {log.partition}"):
             cleaned = self._write(group, batch_filter, plan)
         if cleaned is None:
@@ -280,7 +292,7 @@ class _Round:
         except InvalidArgument:
             # Retention or a truncation took one of them meanwhile.
             segment.remove()
-            raise CompactionStopped(f"{log.partition} changed while it was compacted") from None
+            raise self._changed() from None
         except DiskFull as error:
             segment.remove()
             raise CompactionStopped(str(error)) from error
@@ -368,3 +380,7 @@ def _position_of(segment: Segment, offset: int) -> int:
     except CorruptIndex:
         return 0
     return segment.size_bytes if found is None else found.position
+
+
+def _size_bytes(group: Sequence[Segment]) -> int:
+    return sum(segment.size_bytes for segment in group)

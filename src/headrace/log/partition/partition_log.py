@@ -1,7 +1,8 @@
 """The log of one partition: batches in segments, and in memory only what it takes to find them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from headrace.log.filesystem import Bytes
 from headrace.log.index.transaction_index import AbortedTransactionEntry
@@ -34,6 +35,8 @@ from headrace.model.offset import (
 )
 from headrace.model.topic_config import LogConfig
 from headrace.records.batch import HEADER_BYTES, Batch, view_of
+
+_Answer = TypeVar("_Answer")
 
 
 class PartitionLog:
@@ -251,6 +254,10 @@ class PartitionLog:
     def aborted_in(self, start: int, piece: LogSlice) -> list[AbortedTransactionEntry]:
         """List the aborted transactions of what was read (`LogReader.aborted_in`)."""
         return self._reader.aborted_in(start, piece)
+
+    def retrying(self, look: Callable[[], _Answer]) -> _Answer:
+        """Read from segments that may leave the log meanwhile (`LogReader.retrying`)."""
+        return self._reader.retrying(look)
 
     def epoch_end_offset(self, epoch: int) -> EpochEnd:
         """Return where a leader epoch ends, as OffsetForLeaderEpoch does; (-1, -1) if unknown.
