@@ -1,5 +1,6 @@
 """Directories of logs that are no longer served: renamed at once, removed later or kept."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -39,9 +40,14 @@ class DepartedLogs:
     Threads: any.
     """
 
-    def __init__(self, storage: Storage, path: Path) -> None:
+    def __init__(
+        self, storage: Storage, path: Path, on_renamed: Callable[[TopicPartition], None]
+    ) -> None:
+        """`on_renamed` hears that nothing of a partition lies under its own name any more, from
+        the thread that renamed it."""
         self._storage = storage
         self._path = path
+        self._on_renamed = on_renamed
         self._lock = Lock()
         self._deleted: list[tuple[int, Path]] = []
         # What logs have left that moved to another directory, not renamed yet, with their delays.
@@ -74,6 +80,7 @@ class DepartedLogs:
         source = self._path / str(partition)
         self._storage.files.forget_directory(source)
         self._storage.filesystem.replace(source, renamed)
+        self._on_renamed(partition)
         if delay_ms is not None:
             with self._lock:
                 self._deleted.append((self._storage.clock.monotonic_ms() + delay_ms, renamed))

@@ -83,10 +83,10 @@ class LogDirectory:
         self._known: set[TopicPartition] = set()
         self._topic_ids = TopicIds(self._storage, path, self._known, self._lock)
         self._new: list[PartitionLog] = []
-        self.departed = DepartedLogs(self._storage, path)
+        self._mark = CleanMark(filesystem, path)
+        self.departed = DepartedLogs(self._storage, path, self._mark.trust)
         self._offsets = DirectoryOffsets(filesystem, path)
         self.left_futures: list[str] = []
-        self._mark = CleanMark(filesystem, path)
         self._threads = recovery_threads or cpu_count() or 1
         self._background = BackgroundFlush() if background else None
 
@@ -343,7 +343,6 @@ class LogDirectory:
                     config = of_topic(partition.topic) if log is None else log.config
                     self.departed.rename(partition, None if keep else config.file_delete_delay_ms)
                     del staying[partition]
-                    self._mark.trust(partition)
                     self._topic_ids.forget(partition)
                 if leaving:
                     self._storage.filesystem.sync_directory(self.path)
@@ -373,6 +372,7 @@ class LogDirectory:
         with self.configs.joining(log, -1), self._lock:
             self._known.add(log.partition)
             self._logs[log.partition] = log
+            self._mark.trust(log.partition)
             self._topic_ids.note(log.partition, topic_id)
             self._offsets.arriving.discard(log.partition)
 
@@ -385,8 +385,6 @@ class LogDirectory:
             self._topic_ids.forget(partition)
             self._mark.doubt((partition,))
         self.departed.leave(partition, log.config.file_delete_delay_ms)
-        with self._lock:
-            self._mark.trust(partition)
         with suppress(DiskFull), self._storage.io(f"forget {partition}"):
             self._save_offsets()
 

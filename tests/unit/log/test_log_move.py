@@ -152,6 +152,51 @@ def test_a_log_moves_back_to_where_something_has_its_name(
     assert pair.a.get(CLICKS).log_end_offset == 11
 
 
+def do_nothing(pair: Pair) -> None:
+    pass
+
+
+def maintain(pair: Pair) -> None:
+    pair.a.maintain()
+
+
+def move_back(pair: Pair) -> None:
+    assert pair.move(pair.b, pair.a)
+
+
+def create_anew(pair: Pair) -> None:
+    pair.a.create(CLICKS, random_topic_id())
+
+
+@pytest.mark.parametrize(
+    ("then", "clean"),
+    [(do_nothing, False), (maintain, True), (move_back, True), (create_anew, True)],
+)
+def test_a_directory_is_clean_once_nothing_of_a_log_that_left_has_its_name(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, then: Callable[[Pair], None], clean: bool
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(Disk, "replace", refuse_to_replace(pair.root / "a" / str(CLICKS)))
+        assert pair.move(pair.a, pair.b)
+    assert pair.names("a") == ["clicks-0"]
+
+    then(pair)
+    pair.a.close()
+
+    assert (pair.root / "a" / ".kafka_cleanshutdown").exists() is clean
+
+
+def refuse_to_replace(path: Path) -> Callable[[Disk, Path, Path], None]:
+    real = Disk.replace
+
+    def replace(disk: Disk, source: Path, target: Path) -> None:
+        if source == path:
+            no_room()
+        real(disk, source, target)
+
+    return replace
+
+
 def test_a_new_log_gets_the_name_of_what_a_full_disk_kept(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
