@@ -310,11 +310,11 @@ def _may_be_stale(decided: object) -> bool:
 
 
 def _is_stale(result: object) -> bool:
-    return isinstance(result, Rejection) and result.error in _MAY_BE_STALE
+    return isinstance(result, Rejection) and not result.final and result.error in _MAY_BE_STALE
 
 
 def _refused_topics(decided: object) -> set[str] | None:
-    """Return the topics that were refused for what the state says; None if the plan names none.
+    """Return the topics that were refused for what the state says; None if they are not known.
 
     No topic can have a name that is not allowed, so that nothing is read for it.
     """
@@ -323,6 +323,8 @@ def _refused_topics(decided: object) -> set[str] | None:
             names = {name for name, each in by_name.items() if _is_stale(each)}
         case PartitionPlan(outcomes=by_partition):
             names = {name.topic for name, each in by_partition.items() if _is_stale(each)}
+        case Rejection(topic=str(name)):
+            names = {name}
         case _:
             return None
     return {name for name in names if topic_name_problem(name) is None}

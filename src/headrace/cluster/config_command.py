@@ -57,7 +57,9 @@ def _alter_topic(
     topic = state.topics.get(name)
     if topic is None:
         return Rejection(
-            ClusterError.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r} in this cluster"
+            ClusterError.UNKNOWN_TOPIC_OR_PARTITION,
+            f"there is no topic {name!r} in this cluster",
+            topic=name,
         )
     configs = _altered(TOPIC_CONFIG, base, alterations)
     if isinstance(configs, Rejection):

@@ -43,6 +43,7 @@ def configs_problem(configs: Mapping[str, str]) -> Rejection | None:
         ClusterError.POLICY_VIOLATION,
         f"a configuration of {size} bytes is too long: the cluster's store keeps at most "
         f"{MAX_TOPIC_BYTES}",
+        final=True,
     )
 
 
@@ -64,6 +65,7 @@ def topic_problem(topic: TopicRecord, before: TopicRecord | None = None) -> Reje
         ClusterError.POLICY_VIOLATION,
         f"the record of topic {topic.name!r} may grow to {size} bytes, and clients may fill it "
         f"up to {MAX_TOPIC_BYTES}: set shorter values, or ask for fewer partitions or replicas",
+        topic=topic.name,
     )
 
 

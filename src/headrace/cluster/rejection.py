@@ -1,6 +1,6 @@
 """Why the controller rejected one item of a request."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -33,7 +33,15 @@ class ClusterError(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """`message` is one sentence for the client that sent the request."""
+    """The answer for the client, and what the refusal rests on (`CommandRunner`).
+
+    Attributes:
+        message: one sentence for the client that sent the request.
+        topic: the one whose state is the reason, when it is not known from the plan.
+        final: the request itself is the reason, whatever the state of the cluster.
+    """
 
     error: ClusterError
     message: str
+    topic: str | None = field(default=None, kw_only=True, compare=False)
+    final: bool = field(default=False, kw_only=True, compare=False)

@@ -123,7 +123,7 @@ def _create(
     if isinstance(placed, Rejection):
         return placed
     if len(placed) > budget:
-        return _too_many(len(placed))
+        return _too_many(len(placed), final=True)
     topic = TopicRecord(
         name=request.name,
         topic_id=new_id(),
@@ -169,7 +169,7 @@ def _automatic(
             f"a topic has at least one partition, not {count}: -1 takes the broker's default",
         )
     if count > budget:
-        return _too_many(count)
+        return _too_many(count, final=True)
     problem = _factor_problem(state, factor)
     return problem or place(state.racks(), partitions=count, replication_factor=factor, start=start)
 
@@ -189,11 +189,12 @@ def _factor_problem(state: ClusterState, factor: int) -> Rejection | None:
     return None
 
 
-def _too_many(count: int) -> Rejection:
+def _too_many(count: int, *, final: bool) -> Rejection:
     return Rejection(
         ClusterError.POLICY_VIOLATION,
         f"{count} partitions are too many: one request creates at most "
         f"{MAX_PARTITIONS_PER_REQUEST}",
+        final=final,
     )
 
 
@@ -297,7 +298,7 @@ def _grow(state: ClusterState, request: NewPartitions, budget: int) -> TopicReco
             f"not for {request.total}",
         )
     if added > budget:
-        return _too_many(added)
+        return _too_many(added, final=False)  # the topic may have grown
     factor = topic.replication_factor
     if request.assignments is None:
         problem = _factor_problem(state, factor)
