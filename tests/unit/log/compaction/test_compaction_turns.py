@@ -11,6 +11,7 @@ from headrace.log.compaction.cleanable_range import CleanableRange
 from headrace.log.compaction.compaction_scheduler import CompactionScheduler
 from headrace.log.compaction.compactor import Compactor
 from headrace.log.log_directory import LogDirectory
+from headrace.log.log_move import LogMove
 from headrace.log.offset_checkpoint import CLEANER_NAME
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.clock import ManualClock
@@ -147,16 +148,40 @@ def test_a_run_ends_when_the_disk_has_no_room_for_any_log(
     assert len(tried) == 1
 
 
-def test_a_log_that_was_deleted_before_its_turn_is_passed_over(
-    directory: LogDirectory, monkeypatch: pytest.MonkeyPatch
+def delete(directory: LogDirectory, log: PartitionLog) -> None:
+    directory.delete(log.partition)
+
+
+def move_away(directory: LogDirectory, log: PartitionLog) -> None:
+    path = directory.path.parent / f"other-{log.partition.topic}"
+    target = LogDirectory.open(
+        path,
+        cluster_id=directory.meta.cluster_id,
+        configs=lambda _: CONFIG,
+        filesystem=disk_of(directory),
+        background=False,
+    )
+    move = LogMove(directory, target, log)
+    move.begin()
+    while move.copy(1 << 20):
+        pass
+    assert move.exchange()
+
+
+@pytest.mark.parametrize("leave", [delete, move_away])
+def test_a_log_that_left_before_its_turn_is_passed_over(
+    directory: LogDirectory,
+    monkeypatch: pytest.MonkeyPatch,
+    leave: Callable[[LogDirectory, PartitionLog], None],
 ) -> None:
     tried: list[str] = []
     real = Compactor.clean
 
     def clean(compactor: Compactor, log: PartitionLog, *values: object, **named: object) -> object:
         if not tried:
-            others = [each for each in directory.partitions if each != log.partition]
-            directory.delete(*others)
+            for other in directory.open_logs():
+                if other is not log:
+                    leave(directory, other)
         tried.append(log.partition.topic)
         return real(compactor, log, *values, **named)  # type: ignore[arg-type]
 
