@@ -39,9 +39,10 @@ _GARBLED_BYTES = 20
 
 
 class MovingCluster:
-    """Brokers 1 to n on loopback and one topic `clicks` with one partition.
+    """Brokers 1 to n on loopback and one topic `clicks`. Only its partition 0 can be fetched.
 
     Attributes:
+        partitions: how many partitions the topic has.
         leader, epoch: the leader and its epoch. `move` changes both.
         advertised: leader and epoch in the metadata; `move` updates it unless `advertise` is False.
         topic_errors: the errors of the next Metadata responses, one each.
@@ -68,6 +69,7 @@ class MovingCluster:
         self.advertised = (1, 0)
         self.topic_errors: list[ErrorCode] = []
         self.tail = 0
+        self.partitions = 1
         self.topic_id: UUID | None = TOPIC_ID
         self.cluster_id: str | None = None
         self.log_start = 0
@@ -126,19 +128,22 @@ class MovingCluster:
     def _metadata(self) -> dict[str, Any]:
         addresses = {node: each.getsockname() for node, each in self._listeners.items()}
         leader, epoch = self.advertised
-        partition = {
-            "error_code": 0,
-            "partition_index": 0,
-            "leader_id": leader,
-            "leader_epoch": epoch,
-            "replica_nodes": list(addresses),
-            "isr_nodes": list(addresses),
-        }
+        partitions = [
+            {
+                "error_code": 0,
+                "partition_index": index,
+                "leader_id": leader,
+                "leader_epoch": epoch,
+                "replica_nodes": list(addresses),
+                "isr_nodes": list(addresses),
+            }
+            for index in range(self.partitions)
+        ]
         topic = {
             "error_code": 0,
             "name": "clicks",
             "topic_id": self.topic_id,
-            "partitions": [partition],
+            "partitions": partitions,
         }
         if self.topic_errors:
             topic |= {"error_code": int(self.topic_errors.pop(0)), "partitions": []}
@@ -156,11 +161,21 @@ class MovingCluster:
         end = self._batches[-1].last_offset + 1 + self.tail
         if asked.isolation_level and self.last_stable is not None:
             end = self.last_stable
-        [partition] = asked.topics[0].partitions
-        self.lookups.append(partition.timestamp)
-        offset = self.log_start if partition.timestamp == _EARLIEST else end
-        found = {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": offset}
-        return {"topics": [{"name": "clicks", "partitions": [found]}]}
+        found = []
+        for each in asked.topics[0].partitions:
+            self.lookups.append(each.timestamp)
+            offset = self.log_start if each.timestamp == _EARLIEST else end
+            known = each.partition < self.partitions
+            error = ErrorCode.none if known else ErrorCode.unknown_topic_or_partition
+            found.append(
+                {
+                    "partition_index": each.partition,
+                    "error_code": int(error),
+                    "timestamp": -1,
+                    "offset": offset,
+                }
+            )
+        return {"topics": [{"name": "clicks", "partitions": found}]}
 
     def _configs(self) -> dict[str, Any]:
         denied = ErrorCode.topic_authorization_failed if self.configs is None else ErrorCode.none

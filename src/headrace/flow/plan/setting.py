@@ -26,6 +26,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "source.minPartitions": "how many tasks read at least",
     "source.maxRecordsPerPartition": "how many records a task reads at most",
     "source.failOnDataLoss": "whether to fail when records went away unread",
+    "source.acceptNewTopicIds": "whether topics that were created again have the same records: for "
+    "one start",
     "source.kafkaConsumer.pollTimeoutMs": "how long a task tries to get what must be there",
     "source.fetchOffset.numRetries": "how often to ask again for ends that went backwards",
     "source.fetchOffset.retryIntervalMs": "how long to wait before that",

@@ -74,3 +74,14 @@ class ClusterTopicIds:
         if self.cluster != now.cluster and now.by_topic:
             return now
         return ClusterTopicIds(self.cluster, {**now.by_topic, **self.by_topic})
+
+    def with_those_of(self, topics: Collection[str], now: "ClusterTopicIds") -> "ClusterTopicIds":
+        """Return these ids, but those that `now` has for some topics."""
+        changed = {each: now.by_topic[each] for each in topics if each in now.by_topic}
+        return ClusterTopicIds(self.cluster, {**self.by_topic, **changed})
+
+    def exchanged(self, new: Mapping[UUID, UUID]) -> "ClusterTopicIds":
+        """Return these ids, with new ones for some."""
+        return ClusterTopicIds(
+            self.cluster, {topic: new.get(each, each) for topic, each in self.by_topic.items()}
+        )

@@ -34,6 +34,14 @@ def report_loss(what: str, *, fail: bool, option: str = "failOnDataLoss") -> Non
     _LOG.warning("records_missed reason=%r %s=false", what, option)
 
 
+def created_again(topic: str) -> str:
+    """Return a sentence for a topic that has another id than it had."""
+    return (
+        f"topic {topic} was deleted, and created again with other records (if it has the same ones,"
+        " at the same offsets, set the option acceptNewTopicIds to true for one start)"
+    )
+
+
 def losses_between(
     begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
 ) -> Iterator[str]:

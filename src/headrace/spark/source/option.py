@@ -38,6 +38,8 @@ SOURCE_OPTIONS: Final[Mapping[str, str]] = {
     "endingOffsetsByTimestamp": "Batch only. Times in milliseconds to end at, by partition.",
     "endingTimestamp": "Batch only. One time for all of them.",
     "failOnDataLoss": "Whether to fail when records went away unread (default `true`).",
+    "acceptNewTopicIds": "Stream only. Whether topics that were created again before the start "
+    "have the same records at the same offsets, and are read on (default `false`).",
     "includeHeaders": "Whether there is a column `headers` (default `false`).",
     "maxOffsetsPerTrigger": "Stream only. How many offsets a micro-batch has at most.",
     "minOffsetsPerTrigger": "Stream only. How many must be there to start one.",
@@ -104,6 +106,8 @@ class SourceOptions:
 
     Attributes:
         client: what `ClientSettings.of` takes.
+        accept_new_topic_ids: whether topics that were created again while a stream was stopped are
+            copies of those that it read.
         group: where a stream commits its progress, or None.
         dead_letter_topic: where records go whose value cannot be decoded.
         drop_malformed: whether rows are left out whose key or value cannot be decoded.
@@ -118,6 +122,7 @@ class SourceOptions:
     ending: OffsetLimit | None
     latest_if_none_match: bool
     fail_on_data_loss: bool
+    accept_new_topic_ids: bool
     include_headers: bool
     max_offsets: int | None
     min_offsets: int | None
@@ -159,6 +164,7 @@ class SourceOptions:
             )
             == "latest",
             fail_on_data_loss=texts.boolean("failOnDataLoss", True),
+            accept_new_topic_ids=texts.boolean("acceptNewTopicIds", False),
             include_headers=texts.boolean("includeHeaders", False),
             max_offsets=texts.number("maxOffsetsPerTrigger", 1, _LONG_MAX),
             min_offsets=texts.number("minOffsetsPerTrigger", 0, _LONG_MAX),

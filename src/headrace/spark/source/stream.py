@@ -5,9 +5,11 @@ offsets; tasks read the ranges. Crash: Spark's checkpoint has the offsets, so th
 at any point. The next one is asked about the same batch again and returns the same ranges.
 """
 
+import logging
 import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -21,8 +23,9 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from headrace.model.ids import TopicPartition
+from headrace.spark.source.available_now import AvailableNowTarget
 from headrace.spark.source.cluster_topic_ids import ClusterTopicIds
-from headrace.spark.source.data_loss import losses_between, report_loss
+from headrace.spark.source.data_loss import created_again, losses_between, report_loss
 from headrace.spark.source.offset_admission import MinimumDelay, capped_end, waiting_offsets
 from headrace.spark.source.offset_finder import OffsetFinder
 from headrace.spark.source.offset_json import Offsets, dump_offsets, load_offsets
@@ -34,6 +37,8 @@ from headrace.spark.source.task import RangePartition, SourceTask
 from headrace.spark.worker_socket import AcknowledgingInput
 
 Shape = dict[str, dict[str, int]]
+
+_LOG = logging.getLogger("headrace.spark")
 
 
 class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -54,10 +59,12 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         )
         self._unpinned: Offsets | None = None
         self._available_now = False
-        self._target: Offsets | None = None
+        self._target: AvailableNowTarget | None = None
         self._latest: Offsets = {}
         # Of the micro-batch that was planned last: log starts that have passed where it begins.
         self._log_starts: Offsets = {}
+        # The ids of topics that were created again before the start, by the ids they had.
+        self._accepted: dict[UUID, UUID] | None = None if options.accept_new_topic_ids else {}
         # A query that continues may not have been audited before.
         self._begins = True
 
@@ -98,20 +105,21 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
                 failOnDataLoss is true. Spark stores the end that this returns, and returns to it
                 after every restart: it must not be one that is wrong for a moment only.
         """
-        begin, ids = load_offsets(start), ClusterTopicIds.load(start)
+        begin, known = load_offsets(start), self._known_ids(start)
         if self._progress is not None:
             self._progress.reached(begin)
         pins, self._unpinned = begin == self._unpinned, None
         if pins:
             return start
-        self._latest = latest = self._ends(begin)
+        latest, ids = self._ends(begin)
+        self._latest = latest
         self._log_starts = {}
-        replaced = self._finder.replaced_topics(ids)
+        replaced = self._finder.replaced_topics(known)
         if self._options.fail_on_data_loss:
             self._check_no_loss(begin, latest, replaced)
         # Partitions that a micro-batch leaves out are new to the next one, which reads all of them.
         there = {each: end for each, end in latest.items() if each.topic not in replaced}
-        end = _shape(self._admitted(begin, there, limit), ids.completed_by(self._finder.topic_ids))
+        end = _shape(self._admitted(begin, there, limit), known.completed_by(ids))
         return start if end == start else end
 
     def reportLatestOffset(self) -> Shape | None:  # noqa: N802, Spark's name
@@ -122,7 +130,7 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         # A first micro-batch that is run again was empty, wherever it would begin now.
         if begin in (until, self._unpinned):
             return []
-        ranges = self._ranges(begin, until, self._finder.replaced_topics(ClusterTopicIds.load(end)))
+        ranges = self._ranges(begin, until, self._finder.replaced_topics(self._known_ids(end)))
         found = split_ranges(ranges, self._options.min_partitions, self._options.max_records)
         begins, self._begins = self._begins and bool(found), self._begins and not found
         return [RangePartition(each, begins=begins and each.start > 0) for each in found]
@@ -144,16 +152,35 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
         """Leave connections out: Spark pickles a reader for its tasks, which only call `read`."""
         return {**self.__dict__, "_finder": None, "_progress": None}
 
-    def _ends(self, begin: Mapping[TopicPartition, int]) -> Offsets:
-        if not self._available_now:
-            return self._finder.latest_after(begin)
-        if self._target is None:
-            self._target = self._finder.latest_after(begin)
-        return self._target
+    def _known_ids(self, stored: Shape) -> ClusterTopicIds:
+        """Return the ids among offsets of Spark's checkpoint.
+
+        With acceptNewClusterTopicIds these are the ids that the topics had at the start of the query: what
+        is created again while it runs is no copy.
+        """
+        known = ClusterTopicIds.load(stored)
+        if self._accepted is None:
+            topics = sorted(self._finder.replaced_topics(known))
+            now = self._finder.topic_ids
+            self._accepted = {known.by_topic[each]: now.by_topic[each] for each in topics}
+            if topics:
+                _LOG.warning("topic_ids_accepted topics=%s", ",".join(topics))
+        return known.exchanged(self._accepted)
+
+    def _ends(self, begin: Mapping[TopicPartition, int]) -> tuple[Offsets, ClusterTopicIds]:
+        """Return where the partitions end, and the ids that their topics had before."""
+        if self._target is not None:
+            self._target.refresh(self._finder, fail=self._options.fail_on_data_loss)
+            return dict(self._target.ends), self._target.ids
+        ends = self._finder.latest_after(begin)
+        ids = self._finder.topic_ids
+        if self._available_now:
+            self._target = AvailableNowTarget(ends, ids)
+        return ends, ids
 
     def _check_no_loss(self, begin: Offsets, latest: Offsets, replaced: Collection[str]) -> None:
         for topic in sorted(replaced):
-            report_loss(_created_again(topic), fail=True)
+            report_loss(created_again(topic), fail=True)
         for each in losses_between(begin, latest):
             report_loss(each, fail=True)
 
@@ -193,7 +220,7 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
     ) -> list[OffsetRange]:
         fail = self._options.fail_on_data_loss
         for topic in sorted(replaced):
-            report_loss(_created_again(topic), fail=fail)
+            report_loss(created_again(topic), fail=fail)
         added = [each for each in until if each not in begin]
         known = {**self._finder.earliest(added), **begin} if added else begin
         for each in added:
@@ -216,10 +243,6 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
                 start = log_start
             ranges.append(OffsetRange(each, start, end))
         return ranges
-
-
-def _created_again(topic: str) -> str:
-    return f"topic {topic} was deleted, and created again with other records"
 
 
 def _shape(offsets: Offsets, ids: ClusterTopicIds) -> Shape:

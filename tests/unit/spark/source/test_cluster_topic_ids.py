@@ -55,6 +55,19 @@ def test_the_ids_of_another_cluster_are_not_compared() -> None:
     assert BOTH.completed_by(copied) == copied
 
 
+def test_the_ids_of_some_topics_change() -> None:
+    changed = BOTH.with_those_of(
+        {"clicks", "gone"}, ClusterTopicIds("east", {"clicks": B, "views": A})
+    )
+
+    assert changed == ClusterTopicIds("east", {"clicks": B, "views": B})
+
+
+def test_an_id_is_exchanged_for_another() -> None:
+    assert BOTH.exchanged({A: B}) == ClusterTopicIds("east", {"clicks": B, "views": B})
+    assert BOTH.exchanged({}) == BOTH
+
+
 def test_what_is_known_stays() -> None:
     known = ClusterTopicIds("east", {"clicks": A})
 

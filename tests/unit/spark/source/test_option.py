@@ -67,7 +67,7 @@ def test_an_unknown_option_is_reported_with_the_right_spelling(written: str, mea
 
 
 def test_an_option_like_no_other_is_reported_with_all_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"no option zzz; it has assign, .*valueSchema"):
+    with pytest.raises(ConfigError, match=r"zzz; it has acceptNewTopicIds, .*valueSchema"):
         options(zzz="1")
 
 

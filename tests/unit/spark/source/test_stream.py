@@ -1,5 +1,6 @@
 """What a stream's driver decides about topics that are not what they were."""
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
@@ -103,6 +104,58 @@ def test_available_now_reads_the_new_topic_too(source: MakeSource, cluster: Movi
     assert ranges(reader, without, end) == [OffsetRange(CLICKS, 0, 5)]
 
 
+@pytest.mark.parametrize("limit", [ALL, ReadMaxRows(2000)])
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_available_now_ends_where_the_new_topic_does(
+    source: MakeSource, cluster: MovingCluster, partitions: int, limit: Any
+) -> None:
+    cluster.tail, cluster.partitions = 995, partitions
+    starting = json.dumps({"clicks": dict.fromkeys(map(str, range(partitions)), 3)})
+    patience = {"kafkaConsumer.pollTimeoutMs": "200"}
+    reader = source(failOnDataLoss="false", startingOffsets=starting, **patience)
+    reader.prepareForTriggerAvailableNow()
+    read = reader.latestOffset(reader.initialOffset(), limit)
+    assert load_offsets(read)[CLICKS] == 1000
+    cluster.topic_id, cluster.tail, cluster.partitions = UUID(int=8), 0, 1
+
+    without = reader.latestOffset(read, limit)
+    end = reader.latestOffset(without, limit)
+
+    assert ranges(reader, without, end) == [OffsetRange(CLICKS, 0, 5)]
+    cluster.tail = 100
+    assert reader.latestOffset(end, limit) is end
+
+
+def test_available_now_does_not_go_beyond_a_topic_that_is_replaced_twice(
+    source: MakeSource, cluster: MovingCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = source(failOnDataLoss="false")
+    start = reader.initialOffset()
+    reader.prepareForTriggerAvailableNow()
+    cluster.topic_id, cluster.tail = UUID(int=8), 995
+    without = reader.latestOffset(start, ALL)
+    assert load_offsets(without) == {}
+    cluster.topic_id, cluster.tail = UUID(int=9), 0
+
+    end = reader.latestOffset(without, ALL)
+
+    assert ranges(reader, without, end) == [OffsetRange(CLICKS, 0, 5)]
+    assert reader.latestOffset(end, ALL) is end
+    assert CREATED_AGAIN in caplog.text
+
+
+def test_available_now_fails_for_a_topic_that_was_created_again(
+    source: MakeSource, cluster: MovingCluster
+) -> None:
+    reader = source()
+    reader.prepareForTriggerAvailableNow()
+    read = reader.latestOffset(reader.initialOffset(), ALL)
+    cluster.topic_id = UUID(int=8)
+
+    with pytest.raises(DataLoss, match=CREATED_AGAIN):
+        reader.latestOffset(read, ALL)
+
+
 def test_a_micro_batch_is_not_repeated_with_records_of_another_topic(
     source: MakeSource, cluster: MovingCluster
 ) -> None:
@@ -140,6 +193,65 @@ def test_a_copy_in_another_cluster_is_read_on(source: MakeSource, cluster: Movin
 
     assert ranges(reader, start, end) == [OffsetRange(CLICKS, 3, 5)]
     assert reader.latestOffset(end, ALL) is end
+
+
+@pytest.mark.parametrize("reruns", [False, True])
+def test_a_copy_in_the_same_cluster_is_read_on_if_its_id_is_accepted(
+    source: MakeSource, cluster: MovingCluster, reruns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = source()
+    begin = before.initialOffset()
+    start = before.latestOffset(begin, ALL)
+    cluster.topic_id, cluster.tail = UUID(int=8), 10
+    with pytest.raises(DataLoss, match="option acceptNewTopicIds"):
+        source().latestOffset(start, ALL)
+
+    reader = source(acceptNewTopicIds="true")
+    if reruns:  # the last micro-batch, which was not committed
+        assert ranges(reader, begin, start) == [OffsetRange(CLICKS, 3, 5)]
+    end = reader.latestOffset(start, ALL)
+
+    assert ranges(reader, start, end) == [OffsetRange(CLICKS, 5, 15)]
+    assert reader.latestOffset(end, ALL) is end
+    assert source().latestOffset(end, ALL) is end
+    assert "topic_ids_accepted topics=clicks" in caplog.text
+
+
+def test_an_accepted_id_is_stored_without_new_records(
+    source: MakeSource, cluster: MovingCluster
+) -> None:
+    before = source()
+    start = before.latestOffset(before.initialOffset(), ALL)
+    cluster.topic_id = UUID(int=8)
+    reader = source(acceptNewTopicIds="true")
+
+    end = reader.latestOffset(start, ALL)
+
+    assert end != start
+    assert reader.partitions(start, end) == []
+    assert source().latestOffset(end, ALL) is end
+
+
+@pytest.mark.parametrize("replaced_before", [False, True])
+def test_no_id_is_accepted_that_changes_while_the_query_runs(
+    source: MakeSource, cluster: MovingCluster, replaced_before: bool
+) -> None:
+    start = source().initialOffset()
+    if replaced_before:
+        cluster.topic_id = UUID(int=8)
+    strict, lenient = (
+        source(acceptNewTopicIds="true", failOnDataLoss=fail) for fail in ("true", "false")
+    )
+    end = lenient.latestOffset(start, ALL)
+    assert strict.latestOffset(start, ALL) == end
+    cluster.topic_id = UUID(int=9)
+
+    with pytest.raises(DataLoss, match=CREATED_AGAIN):
+        strict.latestOffset(end, ALL)
+    without = lenient.latestOffset(end, ALL)
+    again = lenient.latestOffset(without, ALL)
+    assert ranges(lenient, without, again) == [OffsetRange(CLICKS, 0, 5)]
+    assert lenient.latestOffset(again, ALL) is again
 
 
 def test_brokers_without_ids_are_read(source: MakeSource, cluster: MovingCluster) -> None:
