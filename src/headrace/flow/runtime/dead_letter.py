@@ -1,6 +1,7 @@
-"""A tuple that a bolt raised for, as a record with the error and the tuple's origin."""
+"""Tuples that a bolt raised for, as records with the error and the tuples' origins."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -9,31 +10,53 @@ from headrace.flow.runtime.record import RECORD_FIELDS, records
 from headrace.flow.runtime.tuple_batch import TupleBatch
 
 _MAX_ERROR_CHARACTERS = 2_000
+_ROWS = 100
+_BATCH_BYTES = 1024 * 1024
 
 
-def dead_letter(
-    topic: str, component: str, tuple_: TupleBatch, error: BaseException
+def dead_letters(
+    topic: str, component: str, tuples: TupleBatch, error: BaseException
+) -> Iterator[pa.RecordBatch]:
+    """Yield a record per tuple: the tuple as JSON; headers with component, error and origin.
+
+    A window that raised may have very many tuples, and a tuple may be large. Batches of bounded
+    size take about as much memory as the tuples; a batch for each would take several times that.
+    """
+    text = f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARACTERS].encode()
+    common = [{"key": "component", "value": component.encode()}, {"key": "error", "value": text}]
+    values: list[bytes] = []
+    headers: list[list[dict[str, Any]]] = []
+    size = 0
+    for start in range(0, tuples.num_rows, _ROWS):
+        part = tuples.slice(start, _ROWS)
+        for columns, origin in zip(part.columns.to_pylist(), part.origin.to_pylist(), strict=True):
+            value = json.dumps(columns, default=_as_text, ensure_ascii=False).encode()
+            values.append(value)
+            headers.append([*common, *_place(origin)])
+            size += len(value) + len(text)
+            if size >= _BATCH_BYTES:
+                yield _records(topic, values, headers)
+                values, headers, size = [], [], 0
+    if values:
+        yield _records(topic, values, headers)
+
+
+def _records(
+    topic: str, values: list[bytes], headers: list[list[dict[str, Any]]]
 ) -> pa.RecordBatch:
-    """Return one record: the tuple as JSON; headers with component, error and origin."""
-    origin = tuple_.origin.to_pylist()[0]
-    headers: list[dict[str, Any]] = [
-        {"key": "component", "value": component.encode()},
-        {
-            "key": "error",
-            "value": f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARACTERS].encode(),
-        },
-    ]
-    headers += [
+    return records(
+        topic,
+        value=pa.array(values, pa.binary()),
+        headers=pa.array(headers, RECORD_FIELDS.schema.field("headers").type),
+    )
+
+
+def _place(origin: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
         {"key": name, "value": str(origin[f"_{name}"]).encode()}
         for name in ("topic", "partition", "offset")
         if origin[f"_{name}"] is not None
     ]
-    value = json.dumps(tuple_.columns.to_pylist()[0], default=_as_text, ensure_ascii=False)
-    return records(
-        topic,
-        value=pa.array([value.encode()], pa.binary()),
-        headers=pa.array([headers], RECORD_FIELDS.schema.field("headers").type),
-    )
 
 
 def _as_text(value: Any) -> str:

@@ -19,7 +19,7 @@ from headrace.flow.plan.grouping import FieldsGrouping, Grouping, PartialKey
 from headrace.flow.plan.plan import DEFAULT_STREAM, Kind, PlanComponent
 from headrace.flow.plan.work import TaskContext, TupleSource, Work
 from headrace.flow.runtime.batch_call import BatchCall
-from headrace.flow.runtime.dead_letter import dead_letter
+from headrace.flow.runtime.dead_letter import dead_letters
 from headrace.flow.runtime.emission import Emission
 from headrace.flow.runtime.failure_note import failure_note
 from headrace.flow.runtime.outlet import Outlet
@@ -148,9 +148,8 @@ class StageRun:
             failure.add_note(failure_note(component.name, batch.place))
             raise failure
         self.tallies.of(component.name).failed += batch.num_rows
-        for row in range(batch.num_rows):
-            letter = dead_letter(topic, component.name, batch.slice(row, 1), failure)
-            self.outlet.to_topics(letter)
+        for letters in dead_letters(topic, component.name, batch, failure):
+            self.outlet.to_topics(letters)
 
     def _pass_on(self, component: PlanComponent, emission: Emission) -> None:
         tally = self.tallies.of(component.name)

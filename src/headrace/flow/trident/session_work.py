@@ -23,7 +23,6 @@ from headrace.flow.runtime.builtin.event_time import (
     event_times_ms,
     timed_rows,
 )
-from headrace.flow.runtime.builtin.window_work import MAX_DEAD_LETTERS
 from headrace.flow.runtime.tuple_batch import TupleBatch, no_origin
 from headrace.flow.runtime.tuple_value import rows_of
 from headrace.flow.trident.fold_work import BatchFoldWork
@@ -110,8 +109,7 @@ class SessionWork(Work):
                 held.emit(emit)
                 return
         assert failure is not None
-        lost = whole.slice(0, min(whole.num_rows, MAX_DEAD_LETTERS))
-        emit.dead_letter(TupleBatch(lost, no_origin(lost.num_rows)), failure)
+        emit.dead_letter(TupleBatch(whole, no_origin(whole.num_rows)), failure)
 
     def _ended(self, watermark: int, state: Any) -> Iterator[list[_Tuple]]:
         """Yield the sessions that have ended, and remove them from the state."""

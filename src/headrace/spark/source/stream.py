@@ -155,7 +155,7 @@ class StreamSource(AcknowledgingInput, DataSourceStreamReader, SupportsTriggerAv
     def _known_ids(self, stored: Shape) -> ClusterTopicIds:
         """Return the ids among offsets of Spark's checkpoint.
 
-        With acceptNewClusterTopicIds these are the ids that the topics had at the start of the query: what
+        With acceptNewTopicIds these are the ids that the topics had at the start of the query: what
         is created again while it runs is no copy.
         """
         known = ClusterTopicIds.load(stored)

@@ -29,8 +29,6 @@ from headrace.flow.runtime.builtin.event_time import (
 from headrace.flow.runtime.builtin.window_pieces import WindowPieces
 from headrace.flow.runtime.tuple_batch import TupleBatch
 
-MAX_DEAD_LETTERS = 1_000
-"""At most so many tuples of a window that raised become dead letters."""
 _NEVER = -(2**62)
 
 OnWindow = Callable[[Window, Emit], None]
@@ -80,7 +78,7 @@ class WindowWork(Work):
                     emit(columns, **options)
                 return
         assert failure is not None
-        emit.dead_letter(whole.slice(0, min(whole.num_rows, MAX_DEAD_LETTERS)), failure)
+        emit.dead_letter(whole, failure)
 
 
 class CountWindowWork(WindowWork):
