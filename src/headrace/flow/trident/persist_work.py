@@ -126,7 +126,7 @@ class PersistWork(BackedWork):
         key, value = self.state_fields.key, self.state_fields.value
         kept = np.ones(batch.num_rows, dtype=bool)
         for rows, reason in refused_rows(
-            self.factory, batch, key.names, kept_fields(self.fold, value)
+            self.factory, batch, key.names, kept_fields(self.fold, value, batch.schema)
         ):
             kept[rows] = False
             tuples = TupleBatch(batch, source.lazy_origin).take(pa.array(rows))

@@ -42,11 +42,14 @@ def refused_rows(
     return found
 
 
-def kept_fields(fold: Work, values: Fields) -> list[str]:
+def kept_fields(fold: Work, values: Fields, given: pa.Schema) -> list[str]:
     """Return the fields whose texts and times a fold may put into a state as they are.
+
+    A user's aggregator may put any text into a text of the state, and any time into a time.
 
     Args:
         values: the fields of the state's values.
+        given: those of the tuples.
     """
     plain = [each for each in values.schema if _is_copied(each.type)]
     aggregate = getattr(fold, "aggregate", None)
@@ -54,11 +57,16 @@ def kept_fields(fold: Work, values: Fields) -> list[str]:
         measures = (aggregate.measures.get(each.name) for each in plain)
         fields = (each.field for each in measures if each is not None)
         return list(dict.fromkeys(each for each in fields if each is not None))
-    return list(getattr(fold, "inputs", ())) if plain else []
+    kinds = [test for test in _COPIED if any(test(each.type) for each in plain)]
+    inputs = getattr(fold, "inputs", ())
+    return [name for name in inputs if any(test(given.field(name).type) for test in kinds)]
+
+
+_COPIED = (pa.types.is_string, pa.types.is_temporal)
 
 
 def _is_copied(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_temporal(kind))
+    return any(test(kind) for test in _COPIED)
 
 
 def _unreadable(column: pa.Array) -> Iterator[tuple[str, pa.Array]]:

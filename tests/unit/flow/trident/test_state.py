@@ -226,10 +226,18 @@ def test_only_fields_that_a_state_may_get_as_they_are_matter() -> None:
     values = Fields.parse("n BIGINT, last STRING, kinds BIGINT")
     measures = {"n": "count", "last": "max(name)", "kinds": "distinct(other)"}
 
-    assert kept_fields(AggregateWork(Aggregate("word", **measures)), values) == ["name"]
-    fold = FoldWork(Refusing(), ("word",), ("name", "other"), 1)
-    assert kept_fields(fold, Fields.parse("last STRING")) == ["name", "other"]
-    assert kept_fields(fold, Fields.parse("n BIGINT")) == []
+    given = Fields.parse("word STRING, name STRING, other STRING, at TIMESTAMP, n BIGINT").schema
+
+    assert kept_fields(AggregateWork(Aggregate("word", **measures)), values, given) == ["name"]
+    fold = FoldWork(Refusing(), ("word",), ("name", "other", "at", "n"), 1)
+    assert kept_fields(fold, Fields.parse("last STRING"), given) == ["name", "other"]
+    assert kept_fields(fold, Fields.parse("last TIMESTAMP"), given) == ["at"]
+    assert kept_fields(fold, Fields.parse("day DATE, last STRING"), given) == [
+        "name",
+        "other",
+        "at",
+    ]
+    assert kept_fields(fold, Fields.parse("n BIGINT"), given) == []
 
 
 class Broken(StateFactory):
