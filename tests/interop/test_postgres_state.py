@@ -1,6 +1,8 @@
 """A Trident state in a real PostgreSQL: what two writers, a reader and a repeated batch see."""
 
+import random
 import threading
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -120,3 +122,23 @@ def test_tables_have_the_types_of_their_fields(postgres: PostgresServer) -> None
     with backing.transaction():
         assert backing.multi_get([]) == []
     backing.close()
+
+
+def test_the_last_second_that_python_has_is_loaded_in_any_zone(postgres: PostgresServer) -> None:
+    join = "&" if "?" in postgres.url else "?"
+    url = f"{postgres.url}{join}options=-c%20timezone%3DAsia%2FTokyo"
+    state = PostgresState(url, "public.last_second")
+    last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    shape = StateFields(Fields.parse("word STRING"), Fields.parse("seen TIMESTAMP"))
+    entry = entry_after(state.mode, None, "q/0", "1", (last,))
+    # As long as a key may be, and hardly compressible.
+    key = (random.Random(7).randbytes(1_300).hex(),)
+    backing = state.open(shape, 0, 1)
+    with backing.transaction():
+        backing.multi_put([(key, entry)])
+    with backing.transaction():
+        [found] = backing.multi_get([key])
+    backing.close()
+
+    assert found is not None
+    assert found.output == (last,)

@@ -1,8 +1,9 @@
 """A state in a table of PostgreSQL."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,6 +17,8 @@ from headrace.flow.trident.table_state import (
 )
 
 _CONNECT_SECONDS = 10
+# An entry of a B-tree has at most 2,704 bytes; the rest is for headers, numbers and times.
+_MAX_KEY_BYTES = 2_600
 _TYPES = (
     (is_text, "TEXT"),
     (pa.types.is_integer, "BIGINT"),
@@ -50,6 +53,14 @@ class PostgresState(StateFactory):
         if is_text(column.type):
             yield "a text of PostgreSQL cannot have the character NUL", _with_nul(column)
 
+    def refused_keys(self, columns: Sequence[pa.Array]) -> Iterator[tuple[str, pa.Array]]:
+        texts = [each for each in columns if _has_any_length(each.type)]
+        if not texts:
+            return
+        lengths = (np.asarray(pc.binary_length(each).fill_null(0)) for each in texts)
+        too_long = sum(lengths, np.zeros(len(texts[0]), np.int64)) > _MAX_KEY_BYTES
+        yield f"an index of PostgreSQL takes {_MAX_KEY_BYTES} bytes", pa.array(too_long)
+
     def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
         return self._backing(state_fields, lock=" FOR UPDATE")
 
@@ -71,7 +82,16 @@ class PostgresState(StateFactory):
             raise FlowError(
                 "a state in PostgreSQL needs psycopg: pip install 'headrace[postgres]'"
             ) from error
-        return psycopg.connect(self.url, connect_timeout=_CONNECT_SECONDS)
+        connection = psycopg.connect(self.url, connect_timeout=_CONNECT_SECONDS)
+        # In the zone of the session the last hours of the year 9999 may be in the year 10000, which
+        # Python does not have. Poolers refuse this as an option of the connection.
+        connection.execute("SET TIME ZONE 'UTC'")
+        connection.commit()
+        return connection
+
+
+def _has_any_length(kind: pa.DataType) -> bool:
+    return bool(is_text(kind) or pa.types.is_binary(kind))
 
 
 def _with_nul(column: pa.Array) -> pa.Array:

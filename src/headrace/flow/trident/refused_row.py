@@ -29,17 +29,26 @@ def refused_rows(
     """
     left = np.ones(batch.num_rows, dtype=bool)
     found: list[tuple[Rows, Exception]] = []
-    named = [*((name, True) for name in keys), *((name, False) for name in values)]
-    for name, key in named:
+    for name, reason, refused in _refusals(factory, batch, keys, values):
+        here = left & np.asarray(refused.fill_null(False))
+        if here.any():
+            left &= ~here
+            kind = type(factory).__name__
+            error = ValueError(f"a {kind} cannot keep the {name} of this tuple: {reason}")
+            found.append((np.flatnonzero(here), error))
+    return found
+
+
+def _refusals(
+    factory: StateFactory, batch: pa.RecordBatch, keys: Sequence[str], values: Iterable[str]
+) -> Iterator[tuple[str, str, pa.Array]]:
+    """Yield what is refused, why, and a truth value per row."""
+    for name, key in [*((name, True) for name in keys), *((name, False) for name in values)]:
         column = batch.column(name)
         for reason, refused in (*_unreadable(column), *factory.refused(column, key=key)):
-            here = left & np.asarray(refused.fill_null(False))
-            if here.any():
-                left &= ~here
-                kind = type(factory).__name__
-                error = ValueError(f"a {kind} cannot keep the {name} of this tuple: {reason}")
-                found.append((np.flatnonzero(here), error))
-    return found
+            yield name, reason, refused
+    for reason, refused in factory.refused_keys([batch.column(name) for name in keys]):
+        yield "key", reason, refused
 
 
 def kept_fields(fold: Work, values: Fields, given: pa.Schema) -> list[str]:

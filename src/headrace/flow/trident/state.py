@@ -180,6 +180,14 @@ class StateFactory:
         """
         return ()
 
+    def refused_keys(self, columns: Sequence[pa.Array]) -> Iterable[tuple[str, pa.Array]]:
+        """Return which keys it cannot keep although it can keep each of their values.
+
+        Args:
+            columns: the fields of the keys.
+        """
+        return ()
+
     def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
         """Return a backing for the keys of one task of `tasks`."""
         raise NotImplementedError

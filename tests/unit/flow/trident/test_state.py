@@ -222,6 +222,20 @@ def test_what_postgresql_refuses_is_known_before(
     assert sorted(int(row) for rows, _ in found for row in rows) == refused
 
 
+def test_a_key_that_is_too_long_for_an_index_is_refused() -> None:
+    state = PostgresState("postgresql://127.0.0.1:1/x", "t")
+    long, umlauts = "x" * 2_600, "ä" * 1_300
+    keys = {"word": [long, long, umlauts, umlauts, None], "raw": [b"", b"y", b"", b"y", None]}
+    batch = pa.record_batch({**keys, "n": [1] * 5, "value": [long * 2] * 5})
+
+    found = refused_rows(state, batch, ["word", "raw", "n"], ["value"])
+
+    reasons = {int(row): str(error) for rows, error in found for row in rows}
+    assert sorted(reasons) == [1, 3, 4]
+    assert "cannot keep the key of this tuple: an index of PostgreSQL takes 2600" in reasons[1]
+    assert refused_rows(state, batch, ["n"], ["value"]) == []
+
+
 def test_only_fields_that_a_state_may_get_as_they_are_matter() -> None:
     values = Fields.parse("n BIGINT, last STRING, kinds BIGINT")
     measures = {"n": "count", "last": "max(name)", "kinds": "distinct(other)"}
