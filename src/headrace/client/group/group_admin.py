@@ -6,6 +6,7 @@ from typing import Any
 
 from headrace.client.error import BrokerError, error_of
 from headrace.client.group.consumer_protocol import PROTOCOL_TYPE, read_assignment
+from headrace.client.network.commit_part import commit_parts
 from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, walk
 from headrace.client.network.pool import ConnectionPool
@@ -165,32 +166,25 @@ class GroupAdmin:
     ) -> dict[TopicPartition, BrokerError | None]:
         """Commit offsets: as a member, or, without a generation, for a group without members.
 
+        So many that a coordinator cannot write them at once take several requests. When one of them
+        raises, those before it are committed.
+
         Args:
             metadata: a text for other programs, of some partitions.
         """
-        if not offsets:
-            return {}
         texts = metadata or {}
-        body = {
-            "group_id": group,
-            "generation_id_or_member_epoch": generation,
-            "member_id": member_id,
-            "topics": [
-                {
-                    "name": topic,
-                    "partitions": [
-                        {
-                            "partition_index": index,
-                            "committed_offset": offsets[TopicPartition(topic, index)],
-                            "committed_metadata": texts.get(TopicPartition(topic, index), ""),
-                        }
-                        for index in indexes
-                    ],
-                }
-                for topic, indexes in by_topic(offsets).items()
-            ],
-        }
-        return self._per_partition(group, ApiKey.OFFSET_COMMIT, body, highest=_LAST_BY_NAME)
+        outcomes: dict[TopicPartition, BrokerError | None] = {}
+        for part in commit_parts(group, offsets, texts):
+            body = {
+                "group_id": group,
+                "generation_id_or_member_epoch": generation,
+                "member_id": member_id,
+                "topics": _topics_to_commit(part, texts),
+            }
+            outcomes |= self._per_partition(
+                group, ApiKey.OFFSET_COMMIT, body, highest=_LAST_BY_NAME
+            )
+        return outcomes
 
     def delete_offsets(
         self, group: str, partitions: Sequence[TopicPartition]
@@ -227,6 +221,25 @@ class GroupAdmin:
         if error is not None:
             raise error
         return {partition: error_of(each.error_code) for partition, each in walk(answer.topics)}
+
+
+def _topics_to_commit(
+    offsets: Mapping[TopicPartition, int], texts: Mapping[TopicPartition, str]
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": topic,
+            "partitions": [
+                {
+                    "partition_index": index,
+                    "committed_offset": offsets[TopicPartition(topic, index)],
+                    "committed_metadata": texts.get(TopicPartition(topic, index), ""),
+                }
+                for index in indexes
+            ],
+        }
+        for topic, indexes in by_topic(offsets).items()
+    ]
 
 
 _NOT_CONSUMER = frozenset({ErrorCode.group_id_not_found, ErrorCode.unsupported_version})

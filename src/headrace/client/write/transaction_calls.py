@@ -6,9 +6,11 @@ the next transaction. On older brokers the client adds each partition first, and
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from headrace.client.error import ProducerFenced, error_of
+from headrace.client.network.commit_part import commit_parts
 from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, walk
 from headrace.client.network.pool import ConnectionPool, CoordinatorType
@@ -116,29 +118,17 @@ class TransactionCalls:
         *,
         second_version: bool,
     ) -> None:
-        """Put a group's offsets into the transaction: they are committed together with it."""
-        body = self._body(identity) | {
-            "group_id": group,
-            "member_id": membership.member_id,
-            "generation_id": membership.generation,
-            "group_instance_id": membership.instance_id,
-            "topics": [
-                {
-                    "name": name,
-                    "partitions": [
-                        _offset_body(index, offsets[TopicPartition(name, index)])
-                        for index in indexes
-                    ],
-                }
-                for name, indexes in by_topic(offsets).items()
-            ],
-        }
+        """Put a group's offsets into the transaction: they are committed together with it, however
+        many requests they take."""
         highest = None if second_version else _FIRST_NEW_EPOCH - 1
-        self._until_done(
-            lambda connection: connection.call(ApiKey.TXN_OFFSET_COMMIT, body, highest=highest),
-            lambda answer: [each.error_code for _, each in walk(answer.topics)],
-            (group, CoordinatorType.GROUP),
-        )
+        texts = {partition: each.metadata for partition, each in offsets.items()}
+        for part in commit_parts(group, offsets, texts):
+            body = self._body(identity) | _commit_body(group, part, membership)
+            self._until_done(
+                partial(_call, api=ApiKey.TXN_OFFSET_COMMIT, body=body, highest=highest),
+                lambda answer: [each.error_code for _, each in walk(answer.topics)],
+                (group, CoordinatorType.GROUP),
+            )
 
     def end(self, identity: ProducerIdentity, *, committed: bool) -> ProducerIdentity:
         """Commit or abort; return the identity of the next transaction."""
@@ -189,6 +179,32 @@ def _rank(code: ErrorCode) -> int:
 
 def _has_second_version(connection: BrokerConnection) -> bool:
     return connection.features.get(FEATURE, 0) >= _SECOND
+
+
+def _call(
+    connection: BrokerConnection, *, api: ApiKey, body: Mapping[str, Any], highest: int | None
+) -> Any:
+    return connection.call(api, body, highest=highest)
+
+
+def _commit_body(
+    group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], membership: GroupMembership
+) -> dict[str, Any]:
+    return {
+        "group_id": group,
+        "member_id": membership.member_id,
+        "generation_id": membership.generation,
+        "group_instance_id": membership.instance_id,
+        "topics": [
+            {
+                "name": name,
+                "partitions": [
+                    _offset_body(index, offsets[TopicPartition(name, index)]) for index in indexes
+                ],
+            }
+            for name, indexes in by_topic(offsets).items()
+        ],
+    }
 
 
 def _offset_body(index: int, committed: OffsetAndMetadata) -> dict[str, Any]:

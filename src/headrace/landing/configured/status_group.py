@@ -39,6 +39,7 @@ class StatusGroup:
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
         self._published: dict[str, _Published] = {}
+        self._refused: frozenset[str] = frozenset()
         self._before: Mapping[TopicPartition, CommittedOffset] | None = None
         self._problem: str | None = None
 
@@ -50,7 +51,8 @@ class StatusGroup:
             return
         now = time.monotonic()
         changed: dict[str, _Published] = {}
-        for landing in landings:
+        # Those that were refused come last, so that they keep no others from being published.
+        for landing in sorted(landings, key=lambda each: each.configured.name in self._refused):
             name = landing.configured.name
             new = _Published(self._offsets(landing), landing.status(now_ms), now)
             old = self._published.get(name)
@@ -89,10 +91,11 @@ class StatusGroup:
             if places:
                 texts[min(places)] = each.status.as_text()
         errors = GroupAdmin(pool).commit(GROUP, offsets, metadata=texts)
-        self._published |= changed
-        for error in errors.values():
-            if error is not None:
-                raise error
+        refused = {each.topic: error for each, error in errors.items() if error is not None}
+        self._published |= {name: each for name, each in changed.items() if name not in refused}
+        self._refused = frozenset(refused)
+        if refused:
+            raise next(iter(refused.values()))
 
     def _try(self, act: Callable[[], object]) -> None:
         try:
