@@ -35,12 +35,13 @@ class Producer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEffects:
-    """Append `records`, in one batch and in this order, then release `replies`.
+    """Append `records`, in this order, then release `replies`. They are one batch, unless they are
+    too large for that.
 
     Attributes:
         producer: whose transaction the batch is part of.
-        requested: a request has asked for the records, and not a timer or a sweep. They may be
-            refused when they are too large.
+        requested: a request has asked for the records, and not a timer, a sweep or a member that
+            leaves. They may be refused when they are too large.
     """
 
     records: Sequence[GroupRecord] = ()

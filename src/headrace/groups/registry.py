@@ -340,7 +340,7 @@ class GroupRegistry:
             records=event.out.records,
             replies=event.out.replies,
             producer=event.producer,
-            requested=event.request is not None,
+            requested=event.request is not None and not event.request.is_leaving,
         )
 
     def _adopt(self, event: GroupEvent) -> None:

@@ -25,6 +25,11 @@ class GroupRequest(Generic[ReplyT_co]):
 
     group_id: str
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether members leave with it: it is not refused for the size of what it writes."""
+        return False
+
     def refused(self, error: GroupError) -> ReplyT_co:
         """Return the reply that refuses this request."""
         raise NotImplementedError

@@ -213,6 +213,28 @@ def test_admin_removes_a_static_member_of_a_consumer_group(shard: GroupShard) ->
     assert [group.state for group in shard.registry.list_groups()] == ["Empty"]
 
 
+@pytest.mark.parametrize(
+    ("request_", "limited"),
+    [
+        (
+            ConsumerHeartbeat(group_id="g", member_id="m", instance_id="i", member_epoch=-1),
+            False,
+        ),
+        (LeaveRequest(group_id="g", members=(LeavingMember(instance_id="i"),)), False),
+        (CommitRequest(group_id="other", offsets={CLICKS_0: OffsetToCommit(offset=1)}), True),
+    ],
+)
+def test_who_leaves_is_not_refused_for_what_it_writes(
+    shard: GroupShard, request_: GroupRequest[GroupReply], limited: bool
+) -> None:
+    consumer_beat(shard, instance_id="i")
+
+    effects = shard.registry.handle(request_, "token", shard.now_ms)
+
+    assert effects.records
+    assert effects.requested is limited
+
+
 # Listing and describing.
 
 

@@ -132,5 +132,9 @@ class LeaveRequest(GroupRequest[LeaveReply]):
 
     members: tuple[LeavingMember, ...]
 
+    @property
+    def is_leaving(self) -> bool:
+        return True
+
     def refused(self, error: GroupError) -> LeaveReply:
         return LeaveReply(error=error)

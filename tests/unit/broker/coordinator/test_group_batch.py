@@ -13,6 +13,7 @@ from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.coordinator.group_batch import build_group_batches
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.groups.classic.message import JoinReply, JoinRequest, SyncReply, SyncRequest
+from headrace.groups.consumer.message import LEAVE_EPOCH, ConsumerHeartbeat, ConsumerHeartbeatReply
 from headrace.groups.effect import GroupEffects, Producer
 from headrace.groups.error import GroupError
 from headrace.groups.offset.message import (
@@ -22,7 +23,16 @@ from headrace.groups.offset.message import (
     OffsetToCommit,
 )
 from headrace.groups.offset.store import tombstone
-from headrace.groups.record import GroupRecord, MemberProtocol, OffsetCommitRecord, StoredOffset
+from headrace.groups.record import (
+    GroupEpoch,
+    GroupEpochRecord,
+    GroupRecord,
+    MemberProtocol,
+    OffsetCommitRecord,
+    RegexRecord,
+    ResolvedRegex,
+    StoredOffset,
+)
 from headrace.model.error import BatchTooLarge
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.records.batch import iter_batches
@@ -92,6 +102,32 @@ def test_what_a_timer_decides_is_written_whole() -> None:
     assert len(list(iter_batches(build_group_batches(effects, 1, 1_000)))) == 1
 
 
+def test_what_is_derived_does_not_count_and_is_cut() -> None:
+    matched = [
+        RegexRecord(
+            group="g",
+            regex=f"{index}.*",
+            value=ResolvedRegex(topics=("x" * 200,), version=1, timestamp_ms=0),
+        )
+        for index in range(50)
+    ]
+    epoch = GroupEpochRecord(group="g", value=GroupEpoch(epoch=2, metadata_hash=0))
+    effects = GroupEffects(records=[*matched, epoch], requested=True)
+
+    batches = list(iter_batches(build_group_batches(effects, 1, 1_000)))
+
+    assert all(len(batch.buffer[batch.position : batch.end]) <= 1_000 for batch in batches)
+    assert sum(len(list(iter_records(batch))) for batch in batches) == 51
+
+
+def test_what_is_derived_leaves_what_is_asked_for_its_limit() -> None:
+    epoch = GroupEpochRecord(group="g", value=GroupEpoch(epoch=2, metadata_hash=0))
+    effects = GroupEffects(records=[*kept(100), epoch], requested=True)
+
+    with pytest.raises(BatchTooLarge):
+        build_group_batches(effects, 1, 1_000)
+
+
 def run(data: Path, scenario: Callable[[Broker], Awaitable[None]]) -> None:
     settings = {"group.initial.rebalance.delay.ms": "0", "message.max.bytes": "10000"}
 
@@ -144,6 +180,50 @@ def log_end(broker: Broker) -> int:
     return sum(partition.log.log_end_offset for partition in topic.partitions)
 
 
+async def reload(broker: Broker) -> None:
+    topic = broker.topics.by_name(CONSUMER_OFFSETS)
+    assert topic is not None
+    for partition in topic.partitions:
+        broker.groups.unload(partition.name.partition)
+    broker.groups.load(topic.partitions)
+    async with asyncio.timeout(60):
+        while any(shard.loading for shard in broker.groups._shards.values()):
+            await asyncio.sleep(0.001)
+
+
+async def beat(broker: Broker, member: int, epoch: int = 0) -> ConsumerHeartbeatReply:
+    return await broker.groups.handle(
+        ConsumerHeartbeat(
+            group_id="g",
+            member_id=f"m{member}",
+            member_epoch=epoch,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=(),
+            subscribed_topic_regex=f"(clicks|many.*){{1,{member + 1}}}",
+            owned=frozenset(),
+        )
+    )
+
+
+def test_a_group_by_regular_expression_goes_on_however_many_topics_match(tmp_path: Path) -> None:
+    async def scenario(broker: Broker) -> None:
+        epochs = [(await beat(broker, member)).member_epoch for member in range(4)]
+        await broker.controller.create_topics(
+            [TopicToCreate(name=f"many-{index}-{'x' * 230}") for index in range(30)]
+        )
+        before = log_end(broker)
+        replies = [await beat(broker, member, epochs[member]) for member in range(4)]
+        await reload(broker)
+        again = [await beat(broker, member, replies[member].member_epoch) for member in range(4)]
+        left = await beat(broker, 0, LEAVE_EPOCH)
+
+        assert log_end(broker) > before
+        assert [each.error for each in [*replies, *again, left]] == [None] * 9
+        assert sum(len(each.assignment or ()) for each in again) == 31
+
+    run(tmp_path, scenario)
+
+
 def test_a_group_that_is_too_large_for_the_topic_is_refused(tmp_path: Path) -> None:
     """Its whole record was written again for each small JoinGroup of a static member."""
 
@@ -174,14 +254,7 @@ def test_a_group_with_more_offsets_than_a_batch_holds_can_be_deleted(tmp_path: P
         for start in range(0, 300, 50):
             assert (await commit(broker, range(start, start + 50))).error is None
         deleted = await broker.groups.handle(DeleteGroupRequest(group_id="g"))
-        topic = broker.topics.by_name(CONSUMER_OFFSETS)
-        assert topic is not None
-        for partition in topic.partitions:
-            broker.groups.unload(partition.name.partition)
-        broker.groups.load(topic.partitions)
-        async with asyncio.timeout(60):
-            while any(shard.loading for shard in broker.groups._shards.values()):
-                await asyncio.sleep(0.001)
+        await reload(broker)
 
         assert deleted.error is None
         assert log_end(broker) == 600
