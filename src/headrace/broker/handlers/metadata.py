@@ -51,8 +51,8 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             # A topic that was just created is not unknown: its logs are being made.
             await broker.controller.served(each.name for each in request.topics if each.name)
             # A topic listed twice is answered once: the answer may be a million times as long.
-            wanted_topics = dict.fromkeys(request.topics)
-            topics = (_answer(broker, call, wanted, uncreated) for wanted in wanted_topics)
+            wanted_topics = {_asked(each): each for each in request.topics}
+            topics = (_answer(broker, call, each, uncreated) for each in wanted_topics.values())
         packed = [_pack(broker, call, topic, with_operations) for topic in topics]
         # Errors first, as mappings: metrics and the log of refusals look for them.
         packed.sort(key=lambda each: isinstance(each, bytes))
@@ -115,6 +115,11 @@ async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) 
         if isinstance(outcome, Rejection) and outcome.error != ClusterError.TOPIC_ALREADY_EXISTS:
             log.warning("topic_not_created", topic=name, reason=outcome.message)
     return denied
+
+
+def _asked(wanted: MetadataRequestTopic) -> str | UUID | None:
+    """Return what names the topic: beside a name the id counts for nothing."""
+    return wanted.topic_id if wanted.name is None else wanted.name
 
 
 def _answer(

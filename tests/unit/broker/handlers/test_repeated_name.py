@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from uuid import UUID
 
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import TopicToCreate
@@ -52,6 +53,21 @@ def test_topics_groups_producers_and_transactions_are_answered_once(tmp_path: Pa
         transactions = {"transactional_ids": ["t", "t"]}
         found = client.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactions)
         assert [each.transactional_id for each in found.transaction_states] == ["t"]
+
+    on_broker(tmp_path, test)
+
+
+def test_a_topic_is_answered_once_whatever_ids_stand_beside_its_name(tmp_path: Path) -> None:
+    def test(client: WireClient) -> None:
+        named = [{"name": "clicks", "topic_id": UUID(int=each)} for each in range(5)]
+        wanted = {"topics": named, "allow_auto_topic_creation": False}
+        for version in (10, 12):
+            [topic] = client.ask(ApiKey.METADATA, version, wanted).topics
+            assert (topic.name, len(topic.partitions)) == ("clicks", 2)
+
+        by_id = [{"name": None, "topic_id": each} for each in (topic.topic_id, UUID(int=9))] * 2
+        found = client.ask(ApiKey.METADATA, 12, {"topics": by_id}).topics
+        assert sorted(each.topic_id for each in found) == sorted((topic.topic_id, UUID(int=9)))
 
     on_broker(tmp_path, test)
 
