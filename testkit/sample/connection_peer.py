@@ -6,6 +6,8 @@ import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+import structlog
+
 from headrace.broker.config.listener import Listener
 from headrace.broker.limited_warning import LimitedWarning
 from headrace.broker.network.connection import Answer, Connection, Parts
@@ -13,6 +15,8 @@ from headrace.broker.network.connection_limits import ConnectionLimits
 from headrace.broker.network.partial_requests import PartialRequests
 from headrace.broker.network.poller import Poller
 from headrace.wire.framing import BufferPool, Frame
+
+log = structlog.get_logger(__name__)
 
 PRODUCE = b"\x00\x00"
 OTHER = b"\x00\x03"
@@ -70,7 +74,7 @@ class ConnectionPeer:
         self.poller = Poller(self.loop)
         self.buffers = BufferPool()
         self.limits = replace(LIMITS, **limits)
-        self.warnings = LimitedWarning(self.loop.time)
+        self.warnings = LimitedWarning(self.loop.time, log)
         self.partial_requests = PartialRequests(self.limits.max_partial_bytes)
         _peers.append(self)
         listener = Listener("PLAINTEXT", "127.0.0.1", 9092)

@@ -6,9 +6,7 @@ refusals must neither fill a disk with log lines nor cost the time to write them
 
 from collections.abc import Callable
 
-import structlog
-
-log = structlog.get_logger(__name__)
+from structlog.typing import FilteringBoundLogger
 
 _WINDOW_SECONDS = 1.0
 _LINES_PER_WINDOW = 10
@@ -19,24 +17,28 @@ class LimitedWarning:
 
     Args:
         time: seconds that only grow, as `loop.time`.
+        log: the logger of the module that warns, so that its level decides.
     """
 
-    def __init__(self, time: Callable[[], float]) -> None:
+    def __init__(self, time: Callable[[], float], log: FilteringBoundLogger) -> None:
         self.count = 0
+        self._log = log
         self._time = time
         self._window = -_WINDOW_SECONDS
         self._lines = 0
         self._left_out = 0
 
-    def warn(self, event: str, **fields: object) -> None:
+    def warn(self, event: str, **fields: object) -> bool:
+        """Write a line, or leave it out; return whether it was written."""
         self.count += 1
         now = self._time()
         if now - self._window >= _WINDOW_SECONDS:
             self._window, self._lines = now, 0
         if self._lines == _LINES_PER_WINDOW:
             self._left_out += 1
-            return
+            return False
         self._lines += 1
         if self._left_out:
             fields["left_out"], self._left_out = self._left_out, 0
-        log.warning(event, **fields)
+        self._log.warning(event, **fields)
+        return True

@@ -14,6 +14,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import structlog
+
 from headrace.broker.auth import plain, scram
 from headrace.broker.auth.exchange import Exchange, SaslAuthenticationFailed, Step
 from headrace.broker.auth.sasl_peer import SaslPeer
@@ -24,6 +26,8 @@ from headrace.broker.limited_warning import LimitedWarning
 from headrace.cluster.credential import ScramCredential
 from headrace.model.clock import Clock
 from headrace.model.error import ConfigError, PeerError
+
+log = structlog.get_logger(__name__)
 
 USERS_FILE = "headrace.sasl.plain.users.file"
 
@@ -37,7 +41,7 @@ class Authentication:
         self._settings = settings
         self._clock = clock
         self._credentials: Mapping[tuple[str, str], ScramCredential] = {}
-        self._failures = LimitedWarning(time.monotonic)
+        self._failures = LimitedWarning(time.monotonic, log)
         path: str | None = settings[USERS_FILE]
         if plain.MECHANISM in self.mechanisms:
             if path is None:

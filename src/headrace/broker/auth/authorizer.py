@@ -14,10 +14,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 
+import structlog
+
 from headrace.broker.auth.resource import OPERATIONS, Operation, ResourceType
 from headrace.broker.limited_warning import LimitedWarning
 from headrace.cluster.acl import WILDCARD, Acl
 from headrace.model.ids import TOPIC_NAME_MAX_LENGTH
+
+log = structlog.get_logger(__name__)
 
 _ANYONE = "User:*"
 _DENY = "deny"
@@ -101,7 +105,7 @@ class Authorizer:
         self._open_without_acl = open_without_acl
         self._entries: dict[str, _Entries] = {}
         self._remembered: dict[tuple[str, str, Operation, ResourceType, str], bool] = {}
-        self._denials = LimitedWarning(time.monotonic)
+        self._denials = LimitedWarning(time.monotonic, log)
 
     def set_acls(self, acls: Iterable[Acl]) -> None:
         """Decide by these entries from now on."""
@@ -119,20 +123,26 @@ class Authorizer:
         known = self._remembered.get(question)
         if known is None:
             known = self._decide(*question)
-            if not known:
-                self._denials.warn(
-                    "access_denied",
-                    principal=principal,
-                    host=host,
-                    operation=operation.name,
-                    resource=f"{kind.name}:{name[:_MAX_NAME]}",
-                )
+            # What is remembered is not logged again: a denial only counts as known when it was.
+            if not known and not self._log_denial(*question):
+                return known
             if len(name) > _MAX_NAME:
                 return known
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()
             self._remembered[question] = known
         return known
+
+    def _log_denial(
+        self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str
+    ) -> bool:
+        return self._denials.warn(
+            "access_denied",
+            principal=principal,
+            host=host,
+            operation=operation.name,
+            resource=f"{kind.name}:{name[:_MAX_NAME]}",
+        )
 
     def would_allow(
         self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str

@@ -77,7 +77,7 @@ class GroupCoordinator:
         self._tasks: set[asyncio.Task[None]] = set()
         self._expiry: asyncio.Task[None] | None = None
         self._stopped = False
-        self._too_large = LimitedWarning(broker.loop.time)
+        self._too_large = LimitedWarning(broker.loop.time, log)
         self._epoch_ms = broker.clock.wall_ms() - broker.clock.monotonic_ms()
 
     @property

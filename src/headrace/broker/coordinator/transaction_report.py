@@ -8,10 +8,14 @@ a line has the beginning of a long id, and there are a few lines per second (`Li
 
 from collections.abc import Callable
 
+import structlog
+
 from headrace.broker.limited_warning import LimitedWarning
 from headrace.transactions.error import TransactionError
 from headrace.transactions.message import EndTransaction
 from headrace.transactions.metadata import TransactionMetadata
+
+log = structlog.get_logger(__name__)
 
 _ID_LENGTH = 200
 
@@ -36,8 +40,8 @@ class TransactionReport:
 
     def __init__(self, time: Callable[[], float]) -> None:
         # Apart: clients that are refused all the time must not hide what the coordinator did.
-        self._fences = LimitedWarning(time)
-        self._refusals = LimitedWarning(time)
+        self._fences = LimitedWarning(time, log)
+        self._refusals = LimitedWarning(time, log)
 
     def fenced(self, transaction: TransactionMetadata, *, timed_out: bool, wall_ms: int) -> None:
         """Report an open transaction that is aborted, and its producer with it."""

@@ -74,7 +74,7 @@ class Acceptor:
         self.poller = poller
         self.dispatch = dispatch
         self.buffers = BufferPool()
-        self.warnings = LimitedWarning(poller.loop.time)
+        self.warnings = LimitedWarning(poller.loop.time, log)
         self.partial_requests = PartialRequests(limits.max_partial_bytes)
         self._loop = poller.loop
         self._max_idle_seconds = limits.max_idle_ms / 1000

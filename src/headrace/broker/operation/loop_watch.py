@@ -51,7 +51,7 @@ class LoopWatch:
         self._timer: asyncio.TimerHandle | None = None
         self._thread: threading.Thread | None = None
         self._loop_thread = 0
-        self._synced = LimitedWarning(loop.time)
+        self._synced = LimitedWarning(loop.time, log)
         self._stopped = threading.Event()
 
     def start(self) -> None:

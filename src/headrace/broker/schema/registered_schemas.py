@@ -22,9 +22,13 @@ from collections import Counter, OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
+import structlog
+
 from headrace.broker.limited_warning import LimitedWarning
 from headrace.broker.schema.schema_lookup import SchemaLookup, SchemaQuestion
 from headrace.model.error import HeadraceError, ServiceUnavailable
+
+log = structlog.get_logger(__name__)
 
 _THREADS: Final = 4
 _MOST_PENDING: Final = 1_000
@@ -65,7 +69,7 @@ class RegisteredSchemas:
         self._pending_of: Counter[str] = Counter()
         self._paused_until = 0.0
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="schema-lookup")
-        self._warning = LimitedWarning(loop.time)
+        self._warning = LimitedWarning(loop.time, log)
         self._closed = False
 
     @property

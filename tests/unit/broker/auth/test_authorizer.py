@@ -1,5 +1,7 @@
 """Who may do what: each rule of the authorizer."""
 
+from types import SimpleNamespace
+
 import pytest
 import structlog
 
@@ -200,3 +202,22 @@ def test_names_of_any_length_are_neither_kept_nor_logged_whole() -> None:
     assert [question[-1] for question in rules._remembered] == ["known"]
     assert 0 < len(lines) < 50
     assert max(len(str(each)) for each in lines) < 1_000
+
+
+def test_a_denial_whose_line_was_left_out_is_logged_when_it_comes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("headrace.broker.auth.authorizer.time", clock)
+    rules = authorizer()
+    with structlog.testing.capture_logs() as lines:
+        for turn in range(30):
+            assert not may(rules, name=f"flood-{turn}")
+        assert not may(rules, name="orders")
+        now[0] = 5.0
+        for _ in range(3):
+            assert not may(rules, name="orders")
+
+    assert [each["resource"] for each in lines].count("TOPIC:orders") == 1
+    assert lines[-1]["left_out"] == 21
