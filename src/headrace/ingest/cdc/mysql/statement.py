@@ -84,9 +84,13 @@ def created_table(schema: str, query: str) -> TableName | None:
         first = next(tokens, _END)
     if first.word != "table":
         return None
-    name = next(tokens, _END)
-    found = None if name.word == "if" else _table(schema, name, tokens)
-    return None if any(each.word in _QUERIES for each in tokens) else found
+    name, following = next(tokens, _END), next(tokens, _END)
+    if name.word == "if":
+        return None
+    found = _table(schema, name, chain([following], tokens))
+    # A query may begin right behind the name.
+    has_query = any(each.word in _QUERIES for each in chain([following], tokens))
+    return None if has_query else found
 
 
 def moves_rows(query: str) -> bool:
