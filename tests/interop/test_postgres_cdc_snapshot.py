@@ -177,3 +177,31 @@ def test_of_all_tables_only_those_with_older_rows_are_read(capture: PostgresCapt
         capture.run("INSERT INTO whole VALUES (2)")
         assert found("whole", 2) == [("r", 1), ("c", 2)]
         assert not capture.records("part")
+
+
+@pytest.mark.parametrize("kind", ["unlogged", "with partitions"])
+def test_a_table_that_left_a_publication_of_all_tables_holds_up_no_other(
+    capture: PostgresCapture, kind: str
+) -> None:
+    configuration = capture.configuration(publication_autocreate_mode="all_tables")
+    capture.run("CREATE TABLE old (id int PRIMARY KEY)")
+    capture.run("INSERT INTO old VALUES (1)")
+    with running(configuration):
+        capture.wait_for_count("old", 1)
+    if kind == "unlogged":
+        capture.run("CREATE TABLE staging (id int PRIMARY KEY)")
+        capture.run("INSERT INTO staging VALUES (1)")
+        capture.run("ALTER TABLE staging SET UNLOGGED")
+    else:
+        capture.run("CREATE TABLE staging (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+        capture.run("CREATE TABLE part PARTITION OF staging FOR VALUES FROM (0) TO (9)")
+        capture.run("INSERT INTO staging VALUES (1)")
+        via_root = "publish_via_partition_root = false"
+        capture.run(f"ALTER PUBLICATION {capture.name} SET ({via_root})")
+    capture.run("INSERT INTO old VALUES (2)")
+    with running(configuration):
+        assert [each.op for each in capture.wait_for_count("old", 2)] == ["r", "c"]
+        table = "staging" if kind == "unlogged" else "part"
+        assert [each.op for each in capture.wait_for_count(table, 1)] == [
+            "c" if kind == "unlogged" else "r"
+        ]

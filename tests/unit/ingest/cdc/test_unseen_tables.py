@@ -14,6 +14,7 @@ class FakeCatalog:
 
     def __init__(self, *, first_file: bool = True) -> None:
         self.published = True
+        self.listed = True
         self.first_file = first_file
 
     def newest_relation(self) -> int:
@@ -21,6 +22,9 @@ class FakeCatalog:
 
     def is_published(self, publication: str, relation: Relation) -> bool:
         return self.published
+
+    def is_listed(self, publication: str, relation: Relation) -> bool:
+        return self.listed
 
     def has_first_file(self, relation: int, publication: str) -> bool:
         return self.first_file
@@ -67,6 +71,19 @@ def test_a_partition_is_not_read_until_it_is_a_table_of_its_own() -> None:
 
     catalog.published = True
     tables.saw(relation(101))
+    with pytest.raises(TableUnread):
+        tables.is_streamed(relation(101))
+
+
+def test_a_table_that_the_next_reading_does_not_have_is_not_waited_for() -> None:
+    catalog = FakeCatalog(first_file=False)
+    catalog.listed = False  # it is unlogged now, say
+    tables = unseen(catalog, relation(100), relation(101))
+
+    assert not tables.is_streamed(relation(100))
+    assert not tables.is_streamed(relation(101))
+
+    catalog.listed = catalog.first_file = True
     with pytest.raises(TableUnread):
         tables.is_streamed(relation(101))
 

@@ -163,12 +163,15 @@ class Catalog:
         ).fetchone()
         if row is None or row[2:] != name:
             return False
-        if row[0]:
-            return not row[1]
+        return not row[1] if row[0] else self.is_listed(publication, relation)
+
+    def is_listed(self, publication: str, relation: Relation) -> bool:
+        """Return whether `published` has a table of this name. It has no table that is unlogged
+        now, and none whose partitions are published one by one. It takes as long as `published`."""
         found = self._connection.execute(
             "SELECT 1 FROM pg_publication_tables "
             "WHERE pubname = %s AND schemaname = %s AND tablename = %s",
-            [publication, *name],
+            [publication, relation.schema, relation.name],
         ).fetchone()
         return found is not None
 

@@ -42,19 +42,21 @@ class UnseenTables:
             self._names[relation.id] = _NO_NAME
 
     def is_streamed(self, relation: Relation) -> bool:
-        """Return whether the stream has all of a table that was not read; False for one that is no
-        longer there, and for a partition that is published as a part of its table.
+        """Return whether the stream has all of a table that was not read; False for one that cannot
+        be read: it is no longer there, no longer published, or a partition that is published as a
+        part of its table.
 
         Raises:
-            TableUnread: it has rows that the stream may not have.
+            TableUnread: it has rows that the stream may not have, and the next reading has it.
         """
         name = f"{relation.schema}.{relation.name}"
-        if not self._catalog.is_published(self._publication, relation):
-            if relation.id in self._names:
-                self._names[relation.id] = _NO_NAME
-            return False
-        if self._names.get(relation.id) == name and self._catalog.has_first_file(
-            relation.id, self._publication
-        ):
-            return True
-        raise TableUnread(name)
+        catalog, publication = self._catalog, self._publication
+        if catalog.is_published(publication, relation):
+            is_young = self._names.get(relation.id) == name
+            if is_young and catalog.has_first_file(relation.id, publication):
+                return True
+            if catalog.is_listed(publication, relation):
+                raise TableUnread(name)
+        if relation.id in self._names:
+            self._names[relation.id] = _NO_NAME
+        return False
