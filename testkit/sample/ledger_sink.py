@@ -17,7 +17,8 @@ class SampleTopic:
         failing: nothing can be committed while it is set.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, identity: str = "") -> None:
+        self.identity = identity
         self.bodies: list[bytes] = []
         self.marks = MarkCache()
         self.failing = False
@@ -37,7 +38,8 @@ class LedgerSink(Sink):
 
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)
-        self.ledger = self.topics.setdefault(settings.text("topic"), SampleTopic())
+        topic = settings.text("topic")
+        self.ledger = self.topics.setdefault(topic, SampleTopic(topic))
 
     def deliver(self, batch: EventBatch) -> None:
         if self.ledger.failing:

@@ -10,7 +10,12 @@ class Ledger(Protocol):
 
     A mark is the position of a source: a short text under a key, which only the source interprets.
     The last committed mark of a key counts.
+
+    Attributes:
+        identity: the same for ledgers that have the same marks.
     """
+
+    identity: str
 
     def load(self) -> Mapping[str, str]:
         """Return all marks, after fencing off an earlier writer. The source calls it once, before

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Collection
 from pathlib import Path
 from threading import Event as Signal
 
@@ -30,7 +31,8 @@ class AgentSupervisor:
         old configuration runs on.
     Rule 3: a channel whose settings did not change stays, with its events (but see rule 4). A
         channel that is removed is emptied first; if its sinks cannot empty it, the change waits.
-    Rule 4: no change waits for the memory channel of an exactly-once source. What its sink has not
+    Rule 4: no change waits for the memory channel of an exactly-once source that goes on: the new
+        configuration has it too, reading the same, with the same ledger. What its sink has not
         committed is dropped with it, and the source, which begins after the committed events,
         delivers it again. So such a source runs on until a change is certain: started again before
         a channel that still has its events, it would deliver them twice.
@@ -106,7 +108,11 @@ class AgentSupervisor:
 
     def _swap(self, agent: Agent, new: Assembly) -> bool:
         old = agent.assembly
-        once = _exactly_once(old)
+        once = {
+            name: channel
+            for name, channel in _exactly_once(old).items()
+            if _goes_on(old, new, name)
+        }
         agent.stop_sources(without=once)
         left = [
             name
@@ -115,7 +121,7 @@ class AgentSupervisor:
         ]
         if left:
             _log.error("configuration_waits", channels=left, reason="sinks do not empty them")
-            agent.start_sources()
+            self._resume(agent, left)
             return False
         agent.stop_sources()
         agent.drain(_DRAIN_SECONDS)
@@ -135,6 +141,17 @@ class AgentSupervisor:
             return False
         self.agent = successor
         return True
+
+    def _resume(self, agent: Agent, left: Collection[str]) -> None:
+        """Start the sources again that were stopped to empty channels. An exactly-once source
+        begins after the committed events, so its channel must have none of the others."""
+        repeated = [each for each in _exactly_once(agent.assembly).values() if each in left]
+        if repeated:
+            agent.stop_sinks()
+            for name in repeated:
+                _drop_events(agent.assembly.channels[name])
+            agent.start_sinks()
+        agent.start_sources()
 
     def _kept(self, old: Assembly) -> dict[str, Channel]:
         """Return the channels that the file describes with unchanged settings, without those of
@@ -169,6 +186,17 @@ def _exactly_once(assembly: Assembly) -> dict[str, str]:
         for channel in assembly.plan.sources[name].channels
         if not assembly.channels[channel].DURABLE
     }
+
+
+def _goes_on(old: Assembly, new: Assembly, name: str) -> bool:
+    """Return whether the new configuration has an exactly-once source that delivers again what one
+    of the old has not committed: it reads the same, and stores its positions at the same place."""
+    before, after = old.sources[name], new.sources.get(name)
+    assert isinstance(before, ReplayableSource) and before.ledger is not None
+    if not isinstance(after, ReplayableSource) or after.ledger is None:
+        return False
+    reads = [each.plan.sources[name].component.without(before.BATCH_SETTING) for each in (old, new)]
+    return reads[0].same_as(reads[1]) and before.ledger.identity == after.ledger.identity
 
 
 def _drop_events(channel: Channel) -> None:

@@ -1,7 +1,7 @@
 """The plan of an agent: the components of a configuration and their connections."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from headrace.config.properties import PropertyEntry
@@ -50,6 +50,10 @@ class ComponentPlan:
     def line_of(self, key: str) -> int:
         entry = self.entries.get(key)
         return self.line if entry is None else entry.line
+
+    def without(self, key: str | None) -> "ComponentPlan":
+        """Return it without a setting."""
+        return replace(self, entries={name: at for name, at in self.entries.items() if name != key})
 
     def same_as(self, other: "ComponentPlan") -> bool:
         """Return whether both have the same type and settings, on whatever lines."""

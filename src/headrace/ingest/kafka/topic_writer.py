@@ -69,7 +69,8 @@ class TopicWriter:
     """
 
     def __init__(self, settings: ClientSettings, options: WriterOptions) -> None:
-        self.ledger = TopicLedger(self) if options.transactional_id else None
+        identity = f"{options.positions_topic}{_SEPARATOR}{options.transactional_id}"
+        self.ledger = TopicLedger(self, identity) if options.transactional_id else None
         self._settings = settings
         self._options = options
         self._writer: Writer | None = None
@@ -309,7 +310,8 @@ class TopicLedger:
         has_source: an exactly-once source reads them.
     """
 
-    def __init__(self, writer: TopicWriter) -> None:
+    def __init__(self, writer: TopicWriter, identity: str) -> None:
+        self.identity = identity
         self.has_source = False
         self.cache = MarkCache()
         self._writer = writer

@@ -1,7 +1,7 @@
 """A changed file and exactly-once sources whose sink commits nothing for a while."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,7 +40,7 @@ class Case:
 
     def __init__(self, folder: Path, source: str) -> None:
         self.folder = folder
-        self.topic = LedgerSink.topics[str(folder)] = SampleTopic()
+        self.topic = LedgerSink.topics[str(folder)] = SampleTopic(str(folder))
         self.topic.failing = True
         (folder / "in").mkdir()
         text = [*LINES] if source != "files" else [b"text", *LINES]
@@ -141,3 +141,32 @@ a1.channels.c2.dataDirs = {case.folder}/in-the-way
     assert not case.supervisor.apply_changes()
     case.wait_until_read()
     case.check_committed_once()
+
+
+OTHER_SOURCE = "a1.sources.r1.type = seq\na1.sources.r1.totalEvents = 0\n"
+UNREAD: dict[str, Callable[[str], str]] = {
+    "another source": lambda flow: flow.replace("exactlyOnce = true", "") + OTHER_SOURCE,
+    "another name": lambda flow: flow.replace("r1", "r2"),
+    "at least once": lambda flow: flow.replace("exactlyOnce = true", "exactlyOnce = false"),
+    "another folder": lambda flow: flow.replace("/in", "/out").replace("rows.db", "other.db"),
+    "another ledger": lambda flow: flow.replace("k1.topic = ", "k1.topic = /other"),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "change"),
+    [*(("TAILDIR", each) for each in UNREAD), *((each, "another name") for each in SOURCES)],
+    indirect=["case"],
+)
+def test_a_change_waits_for_events_that_no_source_would_repeat(case: Case, change: str) -> None:
+    case.wait_until_read()
+    (case.folder / "out").mkdir()
+    case.file.write_text(UNREAD[change](case.flow))
+    for _ in range(2):
+        assert not case.supervisor.apply_changes()
+        case.wait_until_read()  # again, and none twice
+
+    case.topic.failing = False
+    wait_until(lambda: len(case.topic.bodies) >= len(LINES), what="all events")
+    assert len(case.topic.bodies) == len(set(case.topic.bodies)) == len(LINES)
+    wait_until(case.supervisor.apply_changes, what="the change")
