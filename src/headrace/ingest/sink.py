@@ -30,6 +30,8 @@ class Sink(Component, ABC):
 
     Attributes:
         stopping: set before `stop`; a `deliver` that waits must return soon after.
+        trusts_headers: all events come from one exactly-once source, so that no sender of events
+            has chosen their headers. The agent sets it before `start`.
     """
 
     BATCH_SETTING: ClassVar[str | None] = "batchSize"
@@ -48,6 +50,7 @@ class Sink(Component, ABC):
     )
 
     channel: Channel
+    trusts_headers: bool = False
 
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)

@@ -205,6 +205,14 @@ def _connect_ledgers(assembly: Assembly) -> None:
             del assembly.sources[name]
         else:
             source.ledger = ledger
+            _trust_headers(assembly, plan)
+
+
+def _trust_headers(assembly: Assembly, plan: SourcePlan) -> None:
+    """Tell the sinks of an exactly-once source that their events are those of this source alone."""
+    (channel,) = plan.channels
+    for sink in assembly.sinks.values():
+        sink.trusts_headers |= sink.channel is assembly.channels[channel]
 
 
 def _ledger_of(assembly: Assembly, plan: SourcePlan) -> Ledger | str:

@@ -66,6 +66,7 @@ class TopicWriter:
 
     Attributes:
         audit: where acknowledged records are counted; set it before the first `open`.
+        trusts_names: create every topic that is missing; set it before the first `open`, too.
     """
 
     def __init__(self, settings: ClientSettings, options: WriterOptions) -> None:
@@ -80,6 +81,7 @@ class TopicWriter:
         self._known_topics: set[str] = set()
         self._lock = RLock()
         self.audit: Tally | None = None
+        self.trusts_names = False
 
     def open(self) -> None:
         """Connect and, with a transactional id, fence off its last user and read the marks.
@@ -250,11 +252,10 @@ class TopicWriter:
         self._uncertain = []
 
     def _create_topics(self, names: set[str]) -> None:
-        """Create missing topics: those of the configuration, and those that an exactly-once source
-        names. It is then the only source of the sink, and no sender of events has chosen them."""
-        own, ledger = self._options.topic, self.ledger
-        trusted = own is None or (ledger is not None and ledger.has_source)
-        ours = names if trusted else names & {own}
+        """Create missing topics: those of the configuration, and those that no sender of events has
+        chosen."""
+        own = self._options.topic
+        ours = names if own is None or self.trusts_names else names & {own}
         if ours:
             create_topics(self._settings, ours)
         if names - ours:
@@ -304,20 +305,14 @@ class TopicWriter:
 
 
 class TopicLedger:
-    """The marks under a writer's transactional id.
-
-    Attributes:
-        has_source: an exactly-once source reads them.
-    """
+    """The marks under a writer's transactional id."""
 
     def __init__(self, writer: TopicWriter, identity: str) -> None:
         self.identity = identity
-        self.has_source = False
         self.cache = MarkCache()
         self._writer = writer
 
     def load(self) -> Marks:
-        self.has_source = True
         self._writer.open()
         return self.cache.all()
 

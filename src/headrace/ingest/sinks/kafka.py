@@ -106,6 +106,7 @@ class KafkaSink(Sink):
             self._writer.audit = self._auditor.start()
         except ClientError as error:
             raise DeliveryFailed(f"cannot look for the audit topic: {error}") from error
+        self._writer.trusts_names = self.trusts_headers
         try:
             self._writer.open()
         except DeliveryFailed:
