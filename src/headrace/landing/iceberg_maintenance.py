@@ -26,12 +26,10 @@ from pyiceberg.table.snapshots import Snapshot, ancestors_of
 from headrace.landing.data_file import DataFile, FileSet, FileTarget, conform, remove_files
 from headrace.landing.error import LandingError
 from headrace.landing.iceberg_merge import read_files
+from headrace.landing.iceberg_transaction import SingleCommit
 
 OFFSETS: Final = "headrace.offsets"
 """The property of a snapshot, and of a table, that has the offsets per partition."""
-
-NO_RETRY: Final = {"commit.retry.num-retries": "0"}
-"""The property of a table that keeps PyIceberg from repeating commits."""
 
 _FEWEST: Final = 2
 _MOST_CONFLICTS: Final = 50
@@ -145,10 +143,18 @@ class IcebergMaintenance:
                 return True
             except CommitFailedException:
                 if not left:
-                    remove_files(self._target.remove_file, [each.path for each in new])
+                    self._remove_unless_named(new)
                     raise
-        remove_files(self._target.remove_file, [each.path for each in new])
-        return False
+        return not self._remove_unless_named(new)
+
+    def _remove_unless_named(self, files: list[DataFile]) -> bool:
+        """Remove files that were written in vain. Return False, and leave them, if the table names
+        one: their commit was made, whatever was reported of it."""
+        paths = [each.path for each in files]
+        if any(task.file.file_path in paths for task in self._table.scan().plan_files()):
+            return False
+        remove_files(self._target.remove_file, paths)
+        return True
 
     def _has_whole(self, paths: set[str]) -> bool:
         """Return whether the table has files with all their rows. They are looked for only when
@@ -165,19 +171,15 @@ class IcebergMaintenance:
         return None if head is None else head.snapshot_id
 
     def _commit(self, old: list[IcebergFile], new: list[DataFile]) -> None:
-        metadata = self._table.metadata
-        once = {**metadata.properties, **NO_RETRY}
-        # Only in memory: the catalog is sent changes, and this is none.
-        self._table.metadata = metadata.model_copy(update={"properties": once})
         properties = {"headrace.compaction": "true", OFFSETS: self._offsets()}
-        transaction = self._table.transaction()
+        transaction = SingleCommit(self._table)
         with transaction.update_snapshot(properties).overwrite() as commit:
             for gone in old:
                 commit.delete_data_file(gone)
             for each in new:
                 commit.append_data_file(self._described(each))
         transaction.commit_transaction()
-        self._whole = self._head(), self._whole[1]
+        self._whole = commit.snapshot_id, self._whole[1]
 
     def _remove_strays(self, older_than: datetime) -> int:
         """Remove data, manifest and metadata files that the table does not name.

@@ -49,8 +49,9 @@ from headrace.landing.error import (
     without_login,
 )
 from headrace.landing.iceberg_file import IcebergFiles
-from headrace.landing.iceberg_maintenance import NO_RETRY, OFFSETS, IcebergMaintenance, offsets_of
+from headrace.landing.iceberg_maintenance import OFFSETS, IcebergMaintenance, offsets_of
 from headrace.landing.iceberg_merge import replaced_files
+from headrace.landing.iceberg_transaction import SingleCommit
 from headrace.landing.source import PROPERTY, Source
 from headrace.landing.table import Changes, TableStatus
 from headrace.landing.time_partition import TimePartition
@@ -225,13 +226,9 @@ class IcebergLanding:
 
     def _begin(self, offsets: Mapping[int, int]) -> tuple[Transaction, dict[str, str]]:
         """Begin a transaction that sets offsets, and that PyIceberg does not repeat."""
-        metadata = self._table.metadata
-        once = {**metadata.properties, **NO_RETRY}
-        # Only in memory: the catalog is sent changes, and this is none.
-        self._table.metadata = metadata.model_copy(update={"properties": once})
         # A snapshot has the offsets of all partitions: those that did not move stay.
         properties = {OFFSETS: _offsets_text({**self._all_offsets(), **offsets})}
-        transaction = self._table.transaction()
+        transaction = SingleCommit(self._table)
         transaction.set_properties(properties)
         return transaction, properties
 

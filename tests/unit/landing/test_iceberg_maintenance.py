@@ -143,6 +143,80 @@ def test_a_compaction_brings_no_row_back_that_was_removed_meanwhile(
     assert set(tmp_path.rglob("*.parquet")) == files
 
 
+def lose_answer(
+    monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] = lambda: None
+) -> list[None]:
+    """Report the next commit as failed, after it was made and another program has acted."""
+    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.table import Table
+
+    real, lost = Table._do_commit, list[None]()
+
+    def commit(table: Table, *arguments: Any, **named: Any) -> None:
+        real(table, *arguments, **named)
+        if not lost:
+            lost.append(None)
+            then()
+            raise CommitFailedException("the answer was lost, and the request sent again")
+
+    monkeypatch.setattr(Table, "_do_commit", commit)
+    return lost
+
+
+def test_a_landing_that_was_made_but_reported_as_failed_counts(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.make()
+    lake.land(0, 2)
+    lost = lose_answer(monkeypatch)
+
+    lake.land(2, 4)
+
+    assert lost
+    assert lake.ids() == [0, 1, 2, 3]
+    assert lake.table.offsets([0]) == {0: 4}
+
+
+def test_a_compaction_that_was_made_but_reported_as_failed_counts(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.make()
+    lake.land(0, 2)
+    lake.land(2, 4)
+    lost = lose_answer(monkeypatch, lambda: lake.land(4, 6))
+
+    assert lake.table.compact(target_bytes=1 << 20) == (2, 1)
+
+    assert lost
+    assert lake.ids() == [0, 1, 2, 3, 4, 5]
+    assert lake.table.offsets([0]) == {0: 6}
+
+
+def test_a_compaction_never_removes_files_that_the_table_names(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyiceberg.exceptions import CommitFailedException
+
+    real, lost = IcebergMaintenance._commit, list[None]()
+
+    def commit(maintenance: Any, *arguments: Any) -> None:
+        before = maintenance._whole
+        real(maintenance, *arguments)
+        maintenance._whole = before
+        lost.append(None)
+        raise CommitFailedException("as if the snapshot had expired at once")
+
+    lake.make()
+    lake.land(0, 2)
+    lake.land(2, 4)
+    monkeypatch.setattr(IcebergMaintenance, "_commit", commit)
+
+    assert lake.table.compact(target_bytes=1 << 20) == (2, 1)
+
+    assert len(lost) == 1
+    assert lake.ids() == [0, 1, 2, 3]
+
+
 def test_a_new_table_has_a_location_of_its_own(lake: Lake) -> None:
     from pyiceberg.catalog import load_catalog
 
