@@ -21,7 +21,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import FileScanTask
 from pyiceberg.table import Table as Iceberg
-from pyiceberg.table.snapshots import Snapshot, ancestors_of
+from pyiceberg.table.snapshots import Snapshot
 
 from headrace.landing.data_file import DataFile, FileSet, FileTarget, conform, remove_files
 from headrace.landing.error import LandingError
@@ -103,13 +103,21 @@ class IcebergMaintenance:
             for each in metadata.snapshots
             if each.timestamp_ms < older_than.timestamp() * 1000 and each.snapshot_id not in heads
         }
+        by_id: dict[int | None, Snapshot] = {each.snapshot_id: each for each in metadata.snapshots}
+        continues: dict[int, bool] = {}  # by snapshot without offsets: whether one before has some
         for each in metadata.snapshots:
-            if each.snapshot_id in old or offsets_of(each) is not None:
+            if each.snapshot_id in old:
                 continue
-            line = list(ancestors_of(each, metadata))
-            known = [at for at, one in enumerate(line) if offsets_of(one) is not None]
-            # Whole lines: a snapshot is found by the one after it.
-            old -= {one.snapshot_id for one in line[: known[0] + 1]} if known else set()
+            line: list[int] = []
+            last: Snapshot | None = each
+            while last and last.snapshot_id not in continues and offsets_of(last) is None:
+                line.append(last.snapshot_id)
+                last = by_id.get(last.parent_snapshot_id)
+            found = last is not None and continues.get(last.snapshot_id, True)
+            continues.update(dict.fromkeys(line, found))
+            if last is not None and found:
+                # Whole lines: a snapshot is found by the one after it.
+                old.difference_update(line, [last.snapshot_id])
         return sorted(old)
 
     def _groups(self, target_bytes: int) -> Iterator[list[FileScanTask]]:

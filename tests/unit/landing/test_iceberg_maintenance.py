@@ -1,8 +1,11 @@
 """Compaction and expiry of an Iceberg table, beside other commits and other tables."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -109,6 +112,46 @@ def test_a_snapshot_without_offsets_keeps_the_one_before_it_that_has_some(lake: 
 
     lake.roll_back(foreign.snapshot_id)
     assert lake.table.offsets([0]) == {0: 4}
+
+
+def expired(monkeypatch: pytest.MonkeyPatch, parents: list[int | None], known: set[int]) -> Any:
+    """Return which snapshots of a time before expire, and how often any was looked at. Snapshots
+    are numbered from 0; odd ones are of a time before, and the last one is the branch's."""
+    looked = Counter[int]()
+
+    def offsets_of(snapshot: Any) -> str | None:
+        looked[snapshot.snapshot_id] += 1
+        return "{}" if snapshot.snapshot_id in known else None
+
+    snapshots = [
+        SimpleNamespace(snapshot_id=each, parent_snapshot_id=parent, timestamp_ms=each % 2 == 0)
+        for each, parent in enumerate(parents)
+    ]
+    refs = {"main": SimpleNamespace(snapshot_id=len(snapshots) - 1)}
+    table: Any = SimpleNamespace(metadata=SimpleNamespace(snapshots=snapshots, refs=refs))
+    nothing: Any = None
+    monkeypatch.setattr("headrace.landing.iceberg_maintenance.offsets_of", offsets_of)
+    found = IcebergMaintenance(nothing, table, nothing, nothing)._expired(
+        datetime.fromtimestamp(0.0005, UTC)
+    )
+    return found, looked.total()
+
+
+def test_expiry_keeps_what_later_snapshots_continue_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    line: list[int | None] = [None, *range(8)]
+    assert expired(monkeypatch, line, {1, 5, 6, 7})[0] == [5]
+    assert expired(monkeypatch, line, set(range(9)))[0] == [1, 3, 5, 7]
+    assert expired(monkeypatch, line, set())[0] == [1, 3, 5, 7]
+    branches: list[int | None] = [None, 0, 1, 1, 3, 2, 5, 5]
+    assert expired(monkeypatch, branches, {1})[0] == []
+
+
+def test_expiry_looks_at_a_snapshot_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 1000
+    found, looks = expired(monkeypatch, [None, *range(count - 1)], {0})
+
+    assert found == []
+    assert looks <= 3 * count
 
 
 def test_a_compaction_beside_a_landing_does_not_move_its_offsets_back(
