@@ -13,6 +13,9 @@ _QUOTE: Final = ord('"')
 _STRUCTURE: Final = {ord("{"): 90, ord("["): 75, ord(","): 34, ord(":"): 70}
 _PER_QUOTE: Final = 25
 _CHUNK_BYTES: Final = 1 << 20
+# The first bytes, in UTF-8, of characters from U+0100 and from U+10000 on.
+_FIRST_OF_TWO: Final = 0xC4
+_FIRST_OF_FOUR: Final = 0xF0
 
 
 def quick_memory_bytes(body: bytes) -> int:
@@ -41,6 +44,18 @@ def memory_bytes(body: bytes) -> int:
 
 
 def _of_texts(body: bytes) -> int:
-    """Return the bytes of the whole text, of the texts in it, and of those texts encoded again. One
-    wide character makes all characters of a text take four bytes."""
-    return (3 if body.isascii() else 9) * len(body)
+    """Return the bytes of the whole text, of the texts in it, and of those texts encoded again. All
+    characters of a text take as many bytes as its widest: one, two or four."""
+    whole = _widest(body)
+    escaped = 4 if rb"\ud" in body or rb"\uD" in body else 2 if rb"\u" in body else 1
+    return (whole + max(whole, escaped) + 1) * len(body)
+
+
+def _widest(body: bytes) -> int:
+    """Return how many bytes of memory the widest character takes."""
+    if body.isascii():
+        return 1
+    if b"\0" in body:  # not UTF-8, of which the highest byte tells it
+        return 4
+    highest = int(np.frombuffer(body, np.uint8).max())
+    return 1 if highest < _FIRST_OF_TWO else 2 if highest < _FIRST_OF_FOUR else 4

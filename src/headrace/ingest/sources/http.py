@@ -35,7 +35,7 @@ class HttpSource(Source):
 
     Invariant: there are never more than `threads` connections, and never more than `maxBodyBytes`
     of their bodies in memory. A body that takes longer than `requestTimeout` is answered with 408.
-    What JSON becomes takes at most twice `maxBodyBytes`, or eight times `maxRequestBytes`: a
+    What JSON becomes takes at most twice `maxBodyBytes`, or twelve times `maxRequestBytes`: a
     request waits for room, and one that alone takes more is answered with 413.
 
     The JSON handler reads `[{"headers": {"k": "v"}, "body": "text"}, ...]`. The blob handler makes
@@ -69,7 +69,7 @@ class HttpSource(Source):
         self.request_seconds = settings.number("requestTimeout") / 1000
         most_bytes = max(self.max_bytes, settings.number("maxBodyBytes"))
         self.budget = ByteBudget(most_bytes)
-        self._values = ByteBudget(max(_LEAST_FOR_VALUES, 2 * most_bytes, 8 * self.max_bytes))
+        self._values = ByteBudget(max(_LEAST_FOR_VALUES, 2 * most_bytes, 12 * self.max_bytes))
         self._most = settings.number("threads")
         self._tls = server_tls(settings)
         self._address = (settings.text("bind"), settings.number("port"))

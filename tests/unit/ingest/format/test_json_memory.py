@@ -14,6 +14,11 @@ SHAPES = {
     "nested": '{"":{}}',
     "event": '{"headers":{"host":"web1","n":"1"},"body":"GET /"}',
     "wide": '{"body":"😀é"}',
+    "latin": '{"body":"café %s"}' % ("x" * 500),
+    "chinese": '{"body":"好%s"}' % ("x" * 500),
+    "emoji": '{"body":"😀%s"}' % ("x" * 500),
+    "escaped": '{"body":"\\ud83d\\ude00%s"}' % ("x" * 500),
+    "escaped chinese": '{"body":"\\u597d%s"}' % ("x" * 500),
     "long": json.dumps({"body": "x" * 5000}),
 }
 

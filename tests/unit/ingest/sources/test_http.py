@@ -138,3 +138,13 @@ def test_json_that_takes_too_much_memory_is_refused_before_it_is_read() -> None:
         # The refused body gives its room back just after the answer.
         wait_until(lambda: post(url, large) == 200, what="room for the body")
     assert len(got.bodies) == 1000
+
+
+@pytest.mark.parametrize("character", ["x", "é", "好", "😀"])
+def test_no_request_is_refused_for_the_width_of_a_character(character: str) -> None:
+    event = {"headers": {"host": "web1"}, "body": "x" * 200}
+    events = [{"body": character}, *[event] * 10_000]
+    body = json.dumps(events, ensure_ascii=False).encode()
+    with http(maxRequestBytes=str(len(body)), maxBodyBytes=str(len(body))) as (url, got):
+        assert post(url, body) == 200
+    assert len(got.bodies) == len(events)
