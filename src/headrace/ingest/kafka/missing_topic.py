@@ -14,6 +14,7 @@ from headrace.wire.error_code import ErrorCode
 
 _log = structlog.get_logger(__name__)
 _UNKNOWN: Final = ErrorCode.unknown_topic_or_partition
+_REFUSALS: Final = (ErrorCode.topic_authorization_failed, ErrorCode.invalid_topic_exception)
 # Brokers answer before a topic that they create for a client is there.
 _APPEARS_SECONDS: Final = 3.0
 
@@ -33,18 +34,23 @@ def create_topics(settings: ClientSettings, names: Collection[str]) -> None:
         _log.info("topic_created", topic=name)
 
 
-def ask_for_topics(settings: ClientSettings, names: Collection[str]) -> None:
+def ask_for_topics(settings: ClientSettings, names: Collection[str]) -> set[str]:
     """Let brokers create those of the topics that are missing, as they do for any producer: only
-    with auto.create.topics.enable.
+    with auto.create.topics.enable. Return those that never can be written: the cluster denies or
+    refuses them, or has a topic whose name differs in `.` and `_` alone.
 
     Raises:
         ClientError: one is missing, and the brokers do not create it.
     """
     retry = Retry(settings, _APPEARS_SECONDS)
+    refused: set[str] = set()
     with ConnectionPool(settings) as pool:
-        missing = _missing(pool, names)
+        missing = _missing(pool, names, refused)
         while missing:
-            missing = _missing(pool, missing, create=True)
+            missing = _missing(pool, missing, refused, create=True)
+            colliding = _colliding(pool, missing)
+            refused |= colliding
+            missing = [name for name in missing if name not in colliding]
             if missing and not retry.pause():
                 raise BrokerError(
                     _UNKNOWN,
@@ -52,12 +58,28 @@ def ask_for_topics(settings: ClientSettings, names: Collection[str]) -> None:
                     "create none (auto.create.topics.enable): create it, or set "
                     "allowTopicOverride = false",
                 )
+    return refused
 
 
-def _missing(pool: ConnectionPool, names: Collection[str], *, create: bool = False) -> list[str]:
+def _missing(
+    pool: ConnectionPool,
+    names: Collection[str],
+    refused: set[str] | None = None,
+    *,
+    create: bool = False,
+) -> list[str]:
+    """Return the topics that do not exist, and add those that the cluster refuses to `refused`."""
     known = pool.metadata(sorted(names), create=create).topics
-    return [
-        name
-        for name in sorted(names)
-        if name not in known or getattr(known[name].error, "code", None) is _UNKNOWN
-    ]
+    codes = {name: getattr(each.error, "code", None) for name, each in known.items()}
+    if refused is not None:
+        refused.update(name for name, code in codes.items() if code in _REFUSALS)
+    return [name for name in sorted(names) if codes.get(name, _UNKNOWN) is _UNKNOWN]
+
+
+def _colliding(pool: ConnectionPool, names: Collection[str]) -> set[str]:
+    """Return the names that differ from that of a topic in `.` and `_` alone. Brokers never create
+    such a topic, and do not say why."""
+    if not any("." in name or "_" in name for name in names):
+        return set()
+    taken = {name.replace(".", "_") for name in pool.metadata().topics if name not in names}
+    return {name for name in names if name.replace(".", "_") in taken}

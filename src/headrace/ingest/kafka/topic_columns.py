@@ -1,6 +1,6 @@
 """Turns events into the columns of records."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -29,6 +29,7 @@ class TopicColumns(NamedTuple):
         topic_header: the header that may name another topic. A name that no topic can have, or only
             one of the cluster's own, is not used: its batch would be refused for ever.
         positions_topic: a topic that no header may name either.
+        refused: topics that cannot be written, so that no header may name them.
         on_header_refused: is given a name that was not used, and how many events had it.
         partition_header: the header that names the partition.
         default_partition: for events without that header.
@@ -42,6 +43,7 @@ class TopicColumns(NamedTuple):
     topic: str
     topic_header: str | None = None
     positions_topic: str | None = None
+    refused: Container[str] = ()
     on_header_refused: Callable[[str, int], None] = lambda _name, _count: None
     partition_header: str | None = None
     default_partition: int | None = None
@@ -74,7 +76,8 @@ class TopicColumns(NamedTuple):
         named = None if self.topic_header is None else headers.get(self.topic_header)
         if named is None or named == self.topic:
             return self.topic
-        if named != self.positions_topic and named not in _INTERNAL and _can_name(named):
+        is_free = named != self.positions_topic and named not in _INTERNAL
+        if is_free and _can_name(named) and named not in self.refused:
             return named
         self.on_header_refused(named, count)
         return self.topic

@@ -251,16 +251,29 @@ class TopicWriter:
         self._settled = self._uncertain if committed else []
         self._uncertain = []
 
-    def _create_topics(self, names: set[str]) -> None:
+    def refused_topics(self, names: set[str]) -> set[str]:
+        """Create missing topics; return those that senders of events name and that cannot be.
+
+        Raises:
+            DeliveryFailed: one is missing; retry.
+        """
+        with self._lock:
+            missing = names - self._known_topics
+            try:
+                return self._create_topics(missing) if missing else set()
+            except ClientError as error:
+                raise DeliveryFailed(f"cannot write to topics: {error}") from error
+
+    def _create_topics(self, names: set[str]) -> set[str]:
         """Create missing topics: those of the configuration, and those that no sender of events has
-        chosen."""
+        chosen. Return those of the others that the cluster refuses."""
         own = self._options.topic
         ours = names if own is None or self.trusts_names else names & {own}
         if ours:
             create_topics(self._settings, ours)
-        if names - ours:
-            ask_for_topics(self._settings, names - ours)
-        self._known_topics |= names
+        refused = ask_for_topics(self._settings, names - ours) if names - ours else set()
+        self._known_topics |= names - refused
+        return refused
 
     # -- marks ---------------------------------------------------------------------------------
 

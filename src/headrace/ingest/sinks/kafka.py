@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 
+import pyarrow as pa
 import structlog
 
 from headrace.audit.reconciliation import SOURCE_TIER
@@ -11,6 +12,7 @@ from headrace.ingest.event import EventBatch
 from headrace.ingest.kafka.auditor import AUDIT_SETTINGS, Auditor
 from headrace.ingest.kafka.client_config import client_settings
 from headrace.ingest.kafka.producer_setting import PRODUCER_SETTINGS, writer_options
+from headrace.ingest.kafka.refused_topic import RefusedTopics
 from headrace.ingest.kafka.registry_framing import FRAMING_SETTINGS, registry_framing
 from headrace.ingest.kafka.small_batch import small_records
 from headrace.ingest.kafka.topic_columns import TopicColumns
@@ -69,10 +71,12 @@ class KafkaSink(Sink):
         partition = settings.optional("defaultPartitionId")
         flume_format = settings.flag("useFlumeEventFormat")
         self._framing = registry_framing(settings, flume_format=flume_format)
+        self._refused = RefusedTopics()
         self._form = TopicColumns(
             topic=settings.text("kafka.topic"),
             topic_header=settings.text("topicHeader") if override else None,
             positions_topic=settings.text("kafka.positions.topic"),
+            refused=self._refused,
             on_header_refused=self._count_refused_header,
             partition_header=settings.optional("partitionIdHeader"),
             default_partition=None if partition is None else int(partition),
@@ -122,7 +126,19 @@ class KafkaSink(Sink):
         self.counters.add("ConnectionClosedCount")
 
     def deliver(self, batch: EventBatch) -> None:
-        self._writer.write(self._form.tables(batch))
+        self._writer.write(self._tables(batch))
+
+    def _tables(self, batch: EventBatch) -> list[tuple[str, pa.Table]]:
+        tables = self._form.tables(batch)
+        if not self._refuses({topic for topic, _ in tables}):
+            return tables
+        return self._form.tables(batch)
+
+    def _refuses(self, topics: set[str]) -> bool:
+        """Return whether the cluster refuses some of the topics, which are then no longer used."""
+        refused = self._writer.refused_topics(topics)
+        self._refused.add(refused)
+        return bool(refused)
 
     def process(self) -> Status:
         limit = min(self.batch_size, self.channel.transaction_capacity)
@@ -152,7 +168,7 @@ class KafkaSink(Sink):
                     if not len(batch):
                         break
                     try:
-                        tables = self._form.tables(batch)
+                        tables = self._tables(batch)
                     except DeliveryFailed:
                         if not counts:
                             raise
@@ -189,8 +205,10 @@ class KafkaSink(Sink):
         joined = EventBatch.join([each.with_marks(None) for each in unwritten])
         try:
             records = small_records(self._form, joined) if self._writer.takes_records else None
+            if records is not None and self._refuses(set(records)):
+                records = small_records(self._form, joined)
             if records is None:
-                self._writer.write(self._form.tables(joined), marks)
+                self._writer.write(self._tables(joined), marks)
             else:
                 self._writer.write_records(records, marks)
         except DeliveryFailed:

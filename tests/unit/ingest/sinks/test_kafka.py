@@ -9,8 +9,11 @@ from structlog.testing import capture_logs
 
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
+from headrace.ingest.channels.memory import MemoryChannel
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import EventBatch
+from headrace.ingest.settings import Settings
+from headrace.ingest.sink import Status
 from headrace.ingest.sinks.kafka import KafkaSink
 from headrace.testing.local_broker import local_broker
 from testkit.sample.ingest_agent import make
@@ -85,3 +88,44 @@ def test_a_broker_that_creates_topics_does_so_for_a_header(tmp_path: Path) -> No
         assert topics(address) == {"made-by-a-sender"}
 
     with_broker(tmp_path, True, check)
+
+
+def test_a_header_that_collides_with_a_topic_stops_nothing(tmp_path: Path) -> None:
+    def check(address: str) -> None:
+        sink = started_sink(address)
+        sink.deliver(named("web_logs"))
+        for _ in range(2):
+            sink.deliver(named("web.logs"))
+        sink.stop()
+        assert topics(address) == {"web_logs", "own"}
+        assert sink.counters["TopicHeaderRefusedCount"] == 2
+
+    with_broker(tmp_path, True, check)
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_topic_that_the_cluster_denies_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional: bool
+) -> None:
+    asked: list[set[str]] = []
+
+    def ask(settings: object, names: set[str]) -> set[str]:
+        asked.append(names)
+        return names
+
+    monkeypatch.setattr("headrace.ingest.kafka.topic_writer.ask_for_topics", ask)
+
+    def check(address: str) -> None:
+        sink = started_sink(address, **{"kafka.transactional.id": "id"} if transactional else {})
+        channel = sink.channel = MemoryChannel("c", Settings.from_texts(MemoryChannel.SETTINGS, {}))
+        channel.start()
+        for topic in ("denied", "own", "denied"):
+            with channel.begin() as transaction:
+                transaction.put(named(topic))
+            assert sink.process() is Status.READY
+        sink.stop()
+        assert "denied" not in topics(address)
+        assert sink.counters["TopicHeaderRefusedCount"] == 2
+
+    with_broker(tmp_path, False, check)
+    assert asked == [{"denied"}]

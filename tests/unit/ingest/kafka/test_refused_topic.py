@@ -1,0 +1,20 @@
+"""Topics that the cluster refuses, for a while and not too many."""
+
+from headrace.ingest.kafka import refused_topic
+from headrace.ingest.kafka.refused_topic import RefusedTopics
+
+
+def test_a_topic_is_asked_for_again_after_a_minute() -> None:
+    now = [100.0]
+    refused = RefusedTopics(lambda: now[0])
+    refused.add(["denied"])
+    assert "denied" in refused
+    assert "other" not in refused
+    now[0] += 61
+    assert "denied" not in refused
+
+
+def test_senders_cannot_fill_the_memory_with_names() -> None:
+    refused = RefusedTopics(lambda: 0.0)
+    refused.add(f"t{each}" for each in range(5 * refused_topic._MOST))
+    assert len(refused._until) <= refused_topic._MOST
