@@ -63,7 +63,7 @@ from headrace.broker.operation.directory_upkeep import for_each_directory
 from headrace.broker.operation.loop_watch import LoopWatch
 from headrace.broker.operation.maintenance import Chore, Maintenance
 from headrace.broker.operation.metrics_page import MetricsPage
-from headrace.broker.replica.directory_id import directory_ids
+from headrace.broker.replica.directory_id import directory_ids, home_of
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.broker.schema.schema_lookup import SchemaLookup
 from headrace.cluster.broker import BrokerRecord, Endpoint
@@ -295,7 +295,7 @@ class Server:
             broker_id=broker.node_id,
             endpoints=endpoints,
             rack=self._settings.rack,
-            home=str(self._storage.directories[0].meta.directory_id),
+            home=home_of(self._storage.directories),
             directories=directory_ids(self._storage.online),
         )
         await membership.join(record)

@@ -1,12 +1,11 @@
 """`meta.properties`: to which node of which cluster a log directory belongs."""
 
-import errno
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
 
-from headrace.log.filesystem import FileSystem
+from headrace.log.filesystem import FileSystem, has_no_room
 from headrace.model.error import CorruptLog, StorageError
 from headrace.model.ids import BrokerId, parse_uuid_text, uuid_text
 
@@ -78,11 +77,12 @@ class MetaProperties:
             )
         if stored.directory_id is None:
             # Kafka writes the same into a directory of an earlier release (KIP-858).
-            stored = stored.with_new_id()
             try:
-                stored.write(filesystem, directory)
+                named = stored.with_new_id()
+                named.write(filesystem, directory)
+                stored = named
             except OSError as error:
-                if error.errno != errno.ENOSPC:  # what is there can be read without room
+                if not has_no_room(error):  # what is there can be read without room
                     raise
         return stored
 

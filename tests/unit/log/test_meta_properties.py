@@ -85,3 +85,17 @@ def test_a_directory_of_an_earlier_release_gets_an_id_and_keeps_its_version(
     assert claimed.directory_id is not None
     assert disk.read_bytes(DATA / "meta.properties").startswith(content)
     assert MetaProperties.claim(disk, DATA, 3, "old") == claimed
+
+
+def test_a_full_disk_keeps_no_directory_of_an_earlier_release_from_being_read(
+    disk: CrashDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"version=1\nnode.id=3\ncluster.id=old\n"
+    disk.write_atomically(DATA / "meta.properties", content)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(disk, "write_atomically", refuse)
+
+    assert MetaProperties.claim(disk, DATA, 3, "old").directory_id is None

@@ -148,7 +148,9 @@ class Authorizer:
         self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str
     ) -> bool:
         """Decide as `allows`, about a resource that no client asked for: no denial is logged."""
-        return self._decide(principal, host, operation, kind, name)
+        question = (principal, host, operation, kind, name)
+        known = self._remembered.get(question)
+        return self._decide(*question) if known is None else known
 
     def _decide(
         self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str

@@ -40,10 +40,11 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         packed: Any = await broker.packed_topics.in_turns(call.version)
     else:
         if wants_all:
+            rights = broker.guard.topic_rights(call)
             topics: Iterable[HostedTopic | dict[str, Any]] = (
                 topic
                 for topic in broker.topics
-                if not broker.guard.denies_topic(call, Operation.DESCRIBE, topic.name)
+                if rights is None or rights.may_describe(topic.name)
             )
         else:
             assert request.topics is not None

@@ -32,7 +32,7 @@ from headrace.broker.membership.member_host import MemberHost
 from headrace.broker.membership.suspicions import Suspicions
 from headrace.broker.membership.takeover import takeover_seconds
 from headrace.broker.network.loop_call import call_on
-from headrace.broker.replica.directory_id import directory_ids, renew_ids
+from headrace.broker.replica.directory_id import directory_ids, home_of, renew_ids
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
@@ -71,6 +71,8 @@ class ClusterMember:
         self._preferring: asyncio.Task[None] | None = None
         self._watching_disks: asyncio.Task[None] | None = None
         self._epoch: int | None = None
+        # Another process has taken the id, and the directories still have the ids they had.
+        self._has_old_ids = False
         # Counts the ends of sessions: a registration that began in an earlier one is void.
         self._sessions = 0
         self._stopping = False
@@ -152,9 +154,9 @@ class ClusterMember:
     ) -> tuple[str, ...]:
         """Return the log directories to register: those that are here.
 
-        While logs are missing (`MissingLogs`), also those that are not here, and none that holds
-        an older log in their place, so that the next start does the same. In the controller's
-        thread.
+        While logs are missing (`MissingLogs`), also those that are not here, so that the next
+        start does the same; and none that holds an older log in their place, which could not be
+        renamed. In the controller's thread.
 
         Args:
             known: those that were registered last.
@@ -166,6 +168,7 @@ class ClusterMember:
             # Again: what is left are logs of which no other replica is in sync.
             storage.note_missing(controller.state.topics, known)
             storage.missing.report()
+            storage.set_missing_aside()
         if not storage.missing:
             return record.directories
         return tuple(sorted(lost.union(record.directories) - storage.untrusted_ids()))
@@ -290,7 +293,7 @@ class ClusterMember:
     async def _rejoin(self) -> None:
         while not self.joined and not self._stopping:
             try:
-                if await self._register():
+                if await self._renewed_ids() and await self._register():
                     break
             except BrokerIdTaken as error:
                 await self._resign(error)
@@ -311,15 +314,24 @@ class ClusterMember:
         log.error("broker_displaced", reason=str(error))
         if self._host.roles.displaced:
             return
-        self._host.roles.displaced = True
+        self._host.roles.displaced = self._has_old_ids = True
         await self._host.applier.topics.resign_all()
-        # Its logs are old from now on. The other process may have a copy of its directories: they
-        # must not be taken for those that were registered last, not even after a restart.
-        directories = self._host.storage.online
-        await self._host.in_thread(partial(renew_ids, directories))
-        assert self._record is not None
-        ids = directory_ids(directories)
-        self._record = replace(self._record, home=ids[0] if ids else None, directories=ids)
+        await self._renewed_ids()
+
+    async def _renewed_ids(self) -> bool:
+        """Give the directories of a displaced broker new ids, if they have not got them yet; return
+        whether they have.
+
+        Their logs are old from now on. The other process may have a copy of the directories: they
+        must not be taken for those that were registered last, not even after a restart.
+        """
+        if self._has_old_ids:
+            directories = self._host.storage.online
+            self._has_old_ids = not await self._host.in_thread(partial(renew_ids, directories))
+            assert self._record is not None
+            home, ids = home_of(self._host.storage.directories), directory_ids(directories)
+            self._record = replace(self._record, home=home, directories=ids)
+        return not self._has_old_ids
 
     # -- brokers whose process ended
 

@@ -1,6 +1,7 @@
 """The ids of a broker's log directories: by them the cluster knows which data it trusts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from uuid import uuid4
 
 import structlog
 
@@ -11,17 +12,27 @@ log = structlog.get_logger(__name__)
 
 
 def directory_ids(directories: Iterable[LogDirectory]) -> tuple[str, ...]:
-    """Return the ids of directories that could be opened."""
-    return tuple(str(each.meta.directory_id) for each in directories)
+    """Return the ids of directories; one that its disk had no room for is left out."""
+    ids = (each.meta.directory_id for each in directories)
+    return tuple(str(each) for each in ids if each is not None)
 
 
-def renew_ids(directories: Iterable[LogDirectory]) -> None:
-    """Give every directory another id: another process goes on with what they held. This process
-    has the new ids even if they cannot be written."""
+def home_of(directories: Sequence[LogDirectory]) -> str:
+    """Return what stands for a broker's data: the id of its first directory."""
+    return str(directories[0].meta.directory_id or uuid4())
+
+
+def renew_ids(directories: Iterable[LogDirectory]) -> bool:
+    """Give every directory another id: another process goes on with what they held. Return whether
+    all of them could be written."""
+    written = True
     for directory in directories:
-        directory.meta = directory.meta.with_new_id()
+        renewed = directory.meta.with_new_id()
         try:
             with directory.storage.io(f"write the id of {directory.path}"):
-                directory.meta.write(directory.storage.filesystem, directory.path)
+                renewed.write(directory.storage.filesystem, directory.path)
+            directory.meta = renewed
         except StorageError as error:
             log.error("directory_id_not_kept", path=str(directory.path), reason=str(error))
+            written = False
+    return written

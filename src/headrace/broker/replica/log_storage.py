@@ -113,6 +113,13 @@ class LogStorage:
             )
         return problems
 
+    def set_missing_aside(self) -> None:
+        """Rename the older logs in place of those that are missing: they are kept, not served."""
+        for name, topic_id in self.missing:
+            directory = self._directory_with(name, topic_id)
+            if directory is not None and directory.offline is None:
+                self._set_aside(directory, [name])
+
     def untrusted_ids(self) -> set[str]:
         """Return the ids of the directories that hold a log in place of one that is missing."""
         holders = (self._directory_with(*each) for each in self.missing)

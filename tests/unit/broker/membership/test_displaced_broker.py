@@ -151,7 +151,8 @@ def test_with_an_old_log_it_does_not_lead_and_cuts_no_replica(
                 # What was acknowledged last is on the disk of the second process only.
                 assert cluster.servers[1].broker.topics.find("orders", None, 0) is None
                 assert cluster.servers[1].broker.storage.missing
-                assert log_end(cluster.servers[1], ORDERS) == 100
+                assert log_end(cluster.servers[1], ORDERS) is None
+                assert [each.name for each in cluster.disks(1)[0].glob("orders-0.*-stray")]
                 assert log_end(other, ORDERS) == 150
 
             cut = Cut(cluster)
@@ -161,9 +162,20 @@ def test_with_an_old_log_it_does_not_lead_and_cuts_no_replica(
             cut.end()
             await eventually(lambda: cut.member.joined)  # type: ignore[attr-defined]
             is_safe()
+            # What it has made since is as good as any: it leads that, and alone.
+            await other.broker.controller.create_topics(
+                [TopicToCreate(name="new", partitions=1, replication_factor=2)]
+            )
+            await eventually(lambda: cluster.servers[1].broker.topics.by_name("new") is not None)
             await cluster.stop(1)
             await cluster.start(1)
             is_safe()
+            await cluster.stop(2)
+            await cluster.stop(1)
+            await cluster.start(1)
+            leads = cluster.servers[1].broker.topics
+            await eventually(lambda: leads.find("new", None, 0) is not None)
+            assert leads.find("orders", None, 0) is None
 
     asyncio.run(main())
 
