@@ -11,7 +11,8 @@ _MOST: Final = 1000
 
 class RefusedTopics:
     """Names that are not asked for again for a minute. Senders of events choose them, so their
-    number is bounded: beyond it, all are forgotten and asked for again."""
+    number is bounded: beyond it, all but those that are added are forgotten and asked for again.
+    Those that are added stay, however many a batch has: it cannot be written without them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -21,7 +22,7 @@ class RefusedTopics:
         return bool(self._until) and self._until.get(str(name), 0.0) > self._clock()
 
     def add(self, names: Iterable[str]) -> None:
-        for name in names:
-            if len(self._until) >= _MOST:
-                self._until.clear()
-            self._until[name] = self._clock() + _SECONDS
+        added = dict.fromkeys(names, self._clock() + _SECONDS)
+        if len(self._until.keys() | added.keys()) > _MOST:
+            self._until.clear()
+        self._until.update(added)

@@ -14,7 +14,7 @@ from headrace.ingest.kafka.client_config import client_settings
 from headrace.ingest.kafka.producer_setting import PRODUCER_SETTINGS, writer_options
 from headrace.ingest.kafka.refused_topic import RefusedTopics
 from headrace.ingest.kafka.registry_framing import FRAMING_SETTINGS, registry_framing
-from headrace.ingest.kafka.small_batch import small_records
+from headrace.ingest.kafka.small_batch import Records, small_records
 from headrace.ingest.kafka.topic_columns import TopicColumns
 from headrace.ingest.kafka.topic_writer import TopicLedger, TopicWriter
 from headrace.ingest.settings import Settings, flag, number, prefix, text
@@ -129,16 +129,31 @@ class KafkaSink(Sink):
         self._writer.write(self._tables(batch))
 
     def _tables(self, batch: EventBatch) -> list[tuple[str, pa.Table]]:
+        refused: set[str] = set()
         tables = self._form.tables(batch)
-        if not self._refuses({topic for topic, _ in tables}):
-            return tables
-        return self._form.tables(batch)
+        while self._refuses({topic for topic, _ in tables}, refused):
+            tables = self._form.tables(batch)
+        return tables
 
-    def _refuses(self, topics: set[str]) -> bool:
-        """Return whether the cluster refuses some of the topics, which are then no longer used."""
-        refused = self._writer.refused_topics(topics)
-        self._refused.add(refused)
-        return bool(refused)
+    def _records(self, batch: EventBatch) -> Records | None:
+        refused: set[str] = set()
+        records = small_records(self._form, batch)
+        while records is not None and self._refuses(set(records), refused):
+            records = small_records(self._form, batch)
+        return records
+
+    def _refuses(self, topics: set[str], refused: set[str]) -> bool:
+        """Return whether the cluster refuses some of the topics, which are then no longer used.
+
+        Args:
+            refused: what it refused of this batch before. All of it is remembered again, so that no
+                name of it comes back: each round refuses at least one more, or is the last.
+        """
+        more = self._writer.refused_topics(topics)
+        if more:
+            refused |= more
+            self._refused.add(refused)
+        return bool(more)
 
     def process(self) -> Status:
         limit = min(self.batch_size, self.channel.transaction_capacity)
@@ -204,9 +219,7 @@ class KafkaSink(Sink):
         marks = [each.marks for each in unwritten if each.marks is not None]
         joined = EventBatch.join([each.with_marks(None) for each in unwritten])
         try:
-            records = small_records(self._form, joined) if self._writer.takes_records else None
-            if records is not None and self._refuses(set(records)):
-                records = small_records(self._form, joined)
+            records = self._records(joined) if self._writer.takes_records else None
             if records is None:
                 self._writer.write(self._tables(joined), marks)
             else:

@@ -16,5 +16,23 @@ def test_a_topic_is_asked_for_again_after_a_minute() -> None:
 
 def test_senders_cannot_fill_the_memory_with_names() -> None:
     refused = RefusedTopics(lambda: 0.0)
-    refused.add(f"t{each}" for each in range(5 * refused_topic._MOST))
+    for each in range(5 * refused_topic._MOST):
+        refused.add([f"t{each}"])
     assert len(refused._until) <= refused_topic._MOST
+
+
+def test_what_is_added_at_once_is_not_forgotten_for_its_number() -> None:
+    refused = RefusedTopics(lambda: 0.0)
+    refused.add(["before"])
+    names = [f"t{each}" for each in range(2 * refused_topic._MOST + 1)]
+    refused.add(iter(names))
+    assert all(name in refused for name in names)
+    assert "before" not in refused
+
+
+def test_a_name_that_is_added_again_makes_no_room() -> None:
+    refused = RefusedTopics(lambda: 0.0)
+    names = [f"t{each}" for each in range(refused_topic._MOST)]
+    refused.add(names)
+    refused.add(names[:1])
+    assert all(name in refused for name in names)

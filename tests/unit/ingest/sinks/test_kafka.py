@@ -49,6 +49,15 @@ def named(topic: str) -> EventBatch:
     return EventBatch([b"x"], [{"topic": topic, "key": "k"}])
 
 
+def process(sink: KafkaSink, batch: EventBatch) -> None:
+    """Let a sink take a batch from a channel."""
+    channel = sink.channel = MemoryChannel("c", Settings.from_texts(MemoryChannel.SETTINGS, {}))
+    channel.start()
+    with channel.begin() as transaction:
+        transaction.put(batch)
+    assert sink.process() is Status.READY
+
+
 def test_a_header_creates_no_topic_where_brokers_create_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,15 +126,38 @@ def test_a_topic_that_the_cluster_denies_stops_nothing(
 
     def check(address: str) -> None:
         sink = started_sink(address, **{"kafka.transactional.id": "id"} if transactional else {})
-        channel = sink.channel = MemoryChannel("c", Settings.from_texts(MemoryChannel.SETTINGS, {}))
-        channel.start()
         for topic in ("denied", "own", "denied"):
-            with channel.begin() as transaction:
-                transaction.put(named(topic))
-            assert sink.process() is Status.READY
+            process(sink, named(topic))
         sink.stop()
         assert "denied" not in topics(address)
         assert sink.counters["TopicHeaderRefusedCount"] == 2
 
     with_broker(tmp_path, False, check)
     assert asked == [{"denied"}]
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_batch_may_name_more_denied_topics_than_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional: bool
+) -> None:
+    asked: list[set[str]] = []
+
+    def ask(settings: object, names: set[str]) -> set[str]:
+        asked.append(names)
+        return names
+
+    monkeypatch.setattr("headrace.ingest.kafka.topic_writer.ask_for_topics", ask)
+    monkeypatch.setattr("headrace.ingest.kafka.refused_topic._MOST", 3)
+    old, new = {"a", "b", "c"}, {"d", "e"}
+
+    def check(address: str) -> None:
+        sink = started_sink(address, **{"kafka.transactional.id": "id"} if transactional else {})
+        for names in (old, old | new):
+            headers = [{"topic": name, "key": "k"} for name in sorted(names)]
+            process(sink, EventBatch([b"x"] * len(names), headers))
+        sink.stop()
+        assert "own" in topics(address)
+        assert topics(address).isdisjoint(old | new)
+
+    with_broker(tmp_path, False, check)
+    assert asked == [old, new, old]
