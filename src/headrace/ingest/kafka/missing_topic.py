@@ -14,7 +14,13 @@ from headrace.wire.error_code import ErrorCode
 
 _log = structlog.get_logger(__name__)
 _UNKNOWN: Final = ErrorCode.unknown_topic_or_partition
-_REFUSALS: Final = (ErrorCode.topic_authorization_failed, ErrorCode.invalid_topic_exception)
+REFUSALS: Final = (
+    ErrorCode.topic_authorization_failed,
+    ErrorCode.invalid_topic_exception,
+    ErrorCode.policy_violation,
+)
+"""Answers that another try does not change."""
+
 # Brokers answer before a topic that they create for a client is there.
 _APPEARS_SECONDS: Final = 3.0
 
@@ -72,7 +78,7 @@ def _missing(
     known = pool.metadata(sorted(names), create=create).topics
     codes = {name: getattr(each.error, "code", None) for name, each in known.items()}
     if refused is not None:
-        refused.update(name for name, code in codes.items() if code in _REFUSALS)
+        refused.update(name for name, code in codes.items() if code in REFUSALS)
     return [name for name in sorted(names) if codes.get(name, _UNKNOWN) is _UNKNOWN]
 
 

@@ -10,19 +10,23 @@ _MOST: Final = 1000
 
 
 class RefusedTopics:
-    """Names that are not asked for again for a minute. Senders of events choose them, so their
-    number is bounded: beyond it, all but those that are added are forgotten and asked for again.
-    Those that are added stay, however many a batch has: it cannot be written without them."""
+    """Names that are not asked for again until none has been added for a minute: some are found
+    only one by one, each by a write that fails, and a batch with many must come to an end.
+
+    Senders of events choose the names, so their number is bounded: beyond it, all but those that
+    are added are forgotten. Those stay, however many: their batch cannot be written otherwise.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._until: dict[str, float] = {}
+        self._names: set[str] = set()
+        self._until = 0.0
 
     def __contains__(self, name: object) -> bool:
-        return bool(self._until) and self._until.get(str(name), 0.0) > self._clock()
+        return name in self._names and self._clock() < self._until
 
     def add(self, names: Iterable[str]) -> None:
-        added = dict.fromkeys(names, self._clock() + _SECONDS)
-        if len(self._until.keys() | added.keys()) > _MOST:
-            self._until.clear()
-        self._until.update(added)
+        added, now = set(names), self._clock()
+        if now < self._until and len(self._names | added) <= _MOST:
+            added |= self._names
+        self._names, self._until = added, now + _SECONDS

@@ -17,7 +17,7 @@ import structlog
 from headrace.audit.audited_writer import AuditedWriter
 from headrace.audit.tally import Tally
 from headrace.client.admin.admin import Admin, NewTopic
-from headrace.client.error import ClientError
+from headrace.client.error import ClientError, WriteFailed
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.offset_lookup import extents
 from headrace.client.read.read_range import ReadRange
@@ -26,7 +26,7 @@ from headrace.client.settings import ClientSettings
 from headrace.client.write.partitioner import partition_of
 from headrace.client.write.writer import Writer
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.kafka.missing_topic import ask_for_topics, create_topics
+from headrace.ingest.kafka.missing_topic import REFUSALS, ask_for_topics, create_topics
 from headrace.ingest.kafka.small_batch import Records
 from headrace.ingest.ledger import MarkCache
 from headrace.model.ids import TopicPartition
@@ -79,6 +79,7 @@ class TopicWriter:
         self._uncertain: list[Marks] = []
         self._settled: list[Marks] = []
         self._known_topics: set[str] = set()
+        self._denied: set[str] = set()
         self._lock = RLock()
         self.audit: Tally | None = None
         self.trusts_names = False
@@ -202,6 +203,7 @@ class TopicWriter:
     def _failed(self, error: ClientError) -> DeliveryFailed:
         self._unflushed = None
         self.close()
+        self._forget_topics(error)
         return DeliveryFailed(f"cannot write to topics: {error}")
 
     def _write(self, parts: Sequence[tuple[str, pa.Table]], marks: Sequence[Marks]) -> None:
@@ -232,8 +234,7 @@ class TopicWriter:
                 write_rows(writer)
         except ClientError as error:
             self._uncertain = list(marks)
-            self.close()
-            raise DeliveryFailed(f"cannot write to topics: {error}") from error
+            raise self._failed(error) from error
         self._uncertain = []
         if merged:
             self.ledger.cache.update(merged)
@@ -258,22 +259,36 @@ class TopicWriter:
             DeliveryFailed: one is missing; retry.
         """
         with self._lock:
-            missing = names - self._known_topics
+            denied = names & self._denied
+            missing = names - denied - self._known_topics
             try:
-                return self._create_topics(missing) if missing else set()
+                refused = self._create_topics(missing) if missing else set()
             except ClientError as error:
                 raise DeliveryFailed(f"cannot write to topics: {error}") from error
+            self._denied -= denied
+            return refused | denied
 
     def _create_topics(self, names: set[str]) -> set[str]:
         """Create missing topics: those of the configuration, and those that no sender of events has
         chosen. Return those of the others that the cluster refuses."""
-        own = self._options.topic
-        ours = names if own is None or self.trusts_names else names & {own}
-        if ours:
-            create_topics(self._settings, ours)
-        refused = ask_for_topics(self._settings, names - ours) if names - ours else set()
+        others = self._named_by_senders(names)
+        if names - others:
+            create_topics(self._settings, names - others)
+        refused = ask_for_topics(self._settings, others) if others else set()
         self._known_topics |= names - refused
         return refused
+
+    def _forget_topics(self, error: ClientError) -> None:
+        """Ask again for topics that senders of events name: a right may have been revoked. That one
+        may be read but not written, as a mirror, only the failed write tells."""
+        others = self._named_by_senders(self._known_topics)
+        if isinstance(error, WriteFailed) and getattr(error.reason, "code", None) in REFUSALS:
+            self._denied |= others & {error.partition.topic}
+        self._known_topics -= others
+
+    def _named_by_senders(self, names: set[str]) -> set[str]:
+        own = self._options.topic
+        return set() if own is None or self.trusts_names else names - {own}
 
     # -- marks ---------------------------------------------------------------------------------
 

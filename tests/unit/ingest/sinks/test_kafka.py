@@ -1,30 +1,45 @@
 """The kafka sink and topics that senders of events name, with a broker that creates none."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.offset_lookup import extents
+from headrace.client.read.read_range import ReadRange
+from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
+from headrace.client.write.writer import Writer
+from headrace.cluster.acl import Acl
 from headrace.ingest.channels.memory import MemoryChannel
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import EventBatch
 from headrace.ingest.settings import Settings
 from headrace.ingest.sink import Status
 from headrace.ingest.sinks.kafka import KafkaSink
+from headrace.model.ids import TopicPartition
 from headrace.testing.local_broker import local_broker
 from testkit.sample.ingest_agent import make
 
+OPEN = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
 
-def with_broker(folder: Path, creates: bool, test: Callable[[str], None]) -> None:
+
+def with_broker(
+    folder: Path, creates: bool, test: Callable[[str], None], acls: Sequence[Acl] = ()
+) -> None:
     """Run a test in a thread beside a broker; it is given the broker's address."""
     settings = {"num.partitions": "1", "auto.create.topics.enable": str(creates).lower()}
 
     async def run() -> None:
-        async with local_broker(folder, settings) as server:
+        async with local_broker(folder, {**settings, **OPEN}) as server:
+            await server.broker.controller.administer(lambda each: each.create_acls(acls))
             await asyncio.to_thread(test, f"127.0.0.1:{server.listeners[0].port}")
 
     asyncio.run(run())
@@ -43,6 +58,18 @@ def started_sink(address: str, *, trusted: bool = False, **texts: str) -> KafkaS
 def topics(address: str) -> set[str]:
     with ConnectionPool(ClientSettings.of({"bootstrap.servers": address})) as pool:
         return set(pool.metadata().topics)
+
+
+def values(address: str, topic: str) -> list[bytes]:
+    """Return the committed values of a topic with one partition."""
+    settings = ClientSettings.of({"bootstrap.servers": address})
+    partition = TopicPartition(topic, 0)
+    with ConnectionPool(settings) as pool:
+        extent = extents(pool, [partition])[partition]
+    assert not isinstance(extent, ClientError)
+    ranges = {partition: ReadRange(extent.start, extent.end)}
+    with Reader(settings, ranges, read_committed=True) as reader:
+        return [value for chunk in reader for value in chunk.columns.column("value").to_pylist()]
 
 
 def named(topic: str) -> EventBatch:
@@ -161,3 +188,59 @@ def test_a_batch_may_name_more_denied_topics_than_are_remembered(
 
     with_broker(tmp_path, False, check)
     assert asked == [old, new, old]
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_topics_that_may_be_read_but_not_written_stop_nothing(
+    tmp_path: Path, transactional: bool
+) -> None:
+    names = ["read-only-1", "read-only-2"]
+    acls = [
+        Acl("topic", name, "literal", "User:ANONYMOUS", "*", right, "allow")
+        for name in names
+        for right in ("read", "create")
+    ]
+
+    def check(address: str) -> None:
+        sink = started_sink(address, **{"kafka.transactional.id": "id"} if transactional else {})
+        process(sink, named("writable"))
+        headers = [{"topic": name, "key": "k"} for name in [*names, "writable"]]
+        for _ in names:  # a write tells of one topic
+            with pytest.raises(DeliveryFailed, match="cannot write to read-only"):
+                process(sink, EventBatch([b"1", b"2", b"3"], headers))
+        process(sink, EventBatch([b"1", b"2", b"3"], headers))
+        sink.stop()
+        assert {*names, "writable", "own"} <= topics(address)
+        written = values(address, "own")
+        assert (written if transactional else sorted(set(written))) == [b"1", b"2"]
+
+    with_broker(tmp_path, True, check, acls)
+
+
+def test_a_right_that_is_revoked_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: set[str] = set()
+    monkeypatch.setattr(
+        "headrace.ingest.kafka.topic_writer.ask_for_topics", lambda _, names: names & refused
+    )
+
+    def check(address: str) -> None:
+        sink = started_sink(address, trusted=True)
+        sink.deliver(named("revoked"))
+        sink.stop()
+        sink = started_sink(address)
+        sink.deliver(named("revoked"))
+        refused.add("revoked")
+        with monkeypatch.context() as broken:
+            broken.setattr(Writer, "write", fail)
+            with pytest.raises(DeliveryFailed, match="cannot write to topic revoked"):
+                sink.deliver(named("revoked"))
+        sink.deliver(named("revoked"))
+        sink.stop()
+        assert values(address, "own") == [b"x"]
+
+    def fail(*_: object) -> None:
+        raise ClientError("cannot write to topic revoked: access to the topic is denied")
+
+    with_broker(tmp_path, False, check)
