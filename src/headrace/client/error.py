@@ -58,6 +58,23 @@ class BrokerError(ClientError):
         return type(self), (self.code, self.detail)
 
 
+class PartitionRefused(BrokerError):
+    """A coordinator's refusal to add a partition to a transaction.
+
+    Attributes:
+        partition: the partition that is refused.
+    """
+
+    def __init__(
+        self, partition: TopicPartition, code: ErrorCode, detail: str | None = None
+    ) -> None:
+        self.partition = partition
+        super().__init__(code, detail)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.partition, self.code, self.detail)
+
+
 class WriteFailed(ClientError):
     """Records could not be written to a partition. The records before them were written.
 

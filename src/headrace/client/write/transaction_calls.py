@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from headrace.client.error import ProducerFenced, error_of
+from headrace.client.error import BrokerError, PartitionRefused, ProducerFenced, error_of
 from headrace.client.network.commit_part import commit_parts
 from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, walk
@@ -78,7 +78,11 @@ class TransactionCalls:
     def add_partitions(
         self, identity: ProducerIdentity, partitions: Iterable[TopicPartition]
     ) -> None:
-        """Add partitions to the transaction; for transaction.version below 2."""
+        """Add partitions to the transaction; for transaction.version below 2.
+
+        Raises:
+            PartitionRefused: the coordinator refuses one of them for good.
+        """
         topics = [
             {"name": name, "partitions": indexes} for name, indexes in by_topic(partitions).items()
         ]
@@ -92,14 +96,22 @@ class TransactionCalls:
         def call(connection: BrokerConnection) -> Any:
             return connection.call(ApiKey.ADD_PARTITIONS_TO_TXN, body, highest=_LAST_FOR_CLIENTS)
 
-        self._until_done(
-            call,
-            lambda answer: [
-                result.partition_error_code
-                for topic in answer.results_by_topic_v3_and_below
-                for result in topic.results_by_partition
-            ],
-        )
+        answered: dict[ErrorCode, TopicPartition] = {}
+
+        def codes(answer: Any) -> list[ErrorCode]:
+            answered.clear()
+            for topic in answer.results_by_topic_v3_and_below:
+                for result in topic.results_by_partition:
+                    partition = TopicPartition(topic.name, result.partition_index)
+                    answered[result.partition_error_code] = partition
+            return list(answered)
+
+        try:
+            self._until_done(call, codes)
+        except BrokerError as error:
+            if error.code not in answered:
+                raise
+            raise PartitionRefused(answered[error.code], error.code, error.detail) from error
 
     def add_group(self, identity: ProducerIdentity, group: str) -> None:
         """Add a group's offsets to the transaction; for transaction.version below 2."""

@@ -17,7 +17,7 @@ import structlog
 from headrace.audit.audited_writer import AuditedWriter
 from headrace.audit.tally import Tally
 from headrace.client.admin.admin import Admin, NewTopic
-from headrace.client.error import ClientError, WriteFailed
+from headrace.client.error import BrokerError, ClientError, PartitionRefused, WriteFailed
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.offset_lookup import extents
 from headrace.client.read.read_range import ReadRange
@@ -282,8 +282,10 @@ class TopicWriter:
         """Ask again for topics that senders of events name: a right may have been revoked. That one
         may be read but not written, as a mirror, only the failed write tells."""
         others = self._named_by_senders(self._known_topics)
-        if isinstance(error, WriteFailed) and getattr(error.reason, "code", None) in REFUSALS:
-            self._denied |= others & {error.partition.topic}
+        if isinstance(error, WriteFailed | PartitionRefused):
+            reason = error.reason if isinstance(error, WriteFailed) else error
+            if isinstance(reason, BrokerError) and reason.code in REFUSALS:
+                self._denied |= others & {error.partition.topic}
         self._known_topics -= others
 
     def _named_by_senders(self, names: set[str]) -> set[str]:
