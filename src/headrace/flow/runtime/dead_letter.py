@@ -22,15 +22,16 @@ def dead_letters(
     A window that raised may have very many tuples, and a tuple may be large. Batches of bounded
     size take about as much memory as the tuples; a batch for each would take several times that.
     """
-    text = f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARACTERS].encode()
+    message = f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARACTERS]
+    text = _encoded(message)
     common = [{"key": "component", "value": component.encode()}, {"key": "error", "value": text}]
     values: list[bytes] = []
     headers: list[list[dict[str, Any]]] = []
     size = 0
     for start in range(0, tuples.num_rows, _ROWS):
         part = tuples.slice(start, _ROWS)
-        for columns, origin in zip(part.columns.to_pylist(), part.origin.to_pylist(), strict=True):
-            value = json.dumps(columns, default=_as_text, ensure_ascii=False).encode()
+        for columns, origin in zip(_rows(part.columns), part.origin.to_pylist(), strict=True):
+            value = _encoded(json.dumps(columns, default=_as_text, ensure_ascii=False))
             values.append(value)
             headers.append([*common, *_place(origin)])
             size += len(value) + len(text)
@@ -51,12 +52,41 @@ def _records(
     )
 
 
+def _rows(columns: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return tuples as Python values.
+
+    Python does not have all of them, and that may be just what a bolt raised for.
+    """
+    try:
+        rows: list[dict[str, Any]] = columns.to_pylist()
+    except (ValueError, OverflowError):
+        values = ([_value(each, row) for row in range(len(each))] for each in columns.columns)
+        names = columns.schema.names
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+    return rows
+
+
+def _value(column: pa.Array, row: int) -> Any:
+    """Return a value; a time after the year 9999 as its number, one within a value as text."""
+    try:
+        return column[row].as_py()
+    except (ValueError, OverflowError):
+        if pa.types.is_temporal(column.type):
+            return column[row].value
+        return column.slice(row, 1).to_string()
+
+
 def _place(origin: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {"key": name, "value": str(origin[f"_{name}"]).encode()}
         for name in ("topic", "partition", "offset")
         if origin[f"_{name}"] is not None
     ]
+
+
+def _encoded(text: str) -> bytes:
+    """Return a text as UTF-8, also one with half a surrogate pair, which UTF-8 does not have."""
+    return text.encode(errors="backslashreplace")
 
 
 def _as_text(value: Any) -> str:
