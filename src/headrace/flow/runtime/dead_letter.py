@@ -10,6 +10,7 @@ from headrace.flow.runtime.record import RECORD_FIELDS, records
 from headrace.flow.runtime.tuple_batch import TupleBatch
 
 _MAX_ERROR_CHARACTERS = 2_000
+_MAX_REPEATED_CHARACTERS = 200
 _ROWS = 100
 _BATCH_BYTES = 1024 * 1024
 
@@ -21,10 +22,10 @@ def dead_letters(
 
     A window that raised may have very many tuples, and a tuple may be large. Batches of bounded
     size take about as much memory as the tuples; a batch for each would take several times that.
+    So would a long error with each of many small tuples: it is cut after the first batch.
     """
     message = f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARACTERS]
-    text = _encoded(message)
-    common = [{"key": "component", "value": component.encode()}, {"key": "error", "value": text}]
+    common = _common(component, message)
     values: list[bytes] = []
     headers: list[list[dict[str, Any]]] = []
     size = 0
@@ -34,12 +35,21 @@ def dead_letters(
             value = _encoded(json.dumps(columns, default=_as_text, ensure_ascii=False))
             values.append(value)
             headers.append([*common, *_place(origin)])
-            size += len(value) + len(text)
+            size += len(value) + len(message)
             if size >= _BATCH_BYTES:
                 yield _records(topic, values, headers)
                 values, headers, size = [], [], 0
+                message = message[:_MAX_REPEATED_CHARACTERS]
+                common = _common(component, message)
     if values:
         yield _records(topic, values, headers)
+
+
+def _common(component: str, message: str) -> list[dict[str, Any]]:
+    return [
+        {"key": "component", "value": component.encode()},
+        {"key": "error", "value": _encoded(message)},
+    ]
 
 
 def _records(

@@ -16,6 +16,11 @@ TO_TOPICS = -1
 # cost per row does not matter.
 CHUNK_BYTES = 8 * 1024 * 1024
 _RECORD_SLOTS = 8
+# A column of bytes in Arrow ends at 2 GiB, which a slot may pass on at once.
+_ROWS_BYTES = 64 * 1024 * 1024
+
+
+_Row = tuple[int, int, bytes]
 
 
 class Outlet:
@@ -24,7 +29,7 @@ class Outlet:
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, int], list[TupleBatch]] = {}
         self._sizes: dict[tuple[int, int], int] = {}
-        self._ready: list[tuple[int, int, bytes]] = []
+        self._ready: list[_Row] = []
         self._turn = 0
 
     def carry(self, slot: int, edge: int, batch: TupleBatch) -> None:
@@ -51,16 +56,17 @@ class Outlet:
 
     def ready(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows for Spark that are complete."""
-        rows, self._ready = self._ready, []
+        waiting, self._ready = self._ready, []
+        rows: list[_Row] = []
+        size = 0
+        for row in waiting:
+            rows.append(row)
+            size += len(row[2])
+            if size >= _ROWS_BYTES:
+                yield _batch(rows)
+                rows, size = [], 0
         if rows:
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array([slot for slot, _, _ in rows], pa.int32()),
-                    pa.array([edge for _, edge, _ in rows], pa.int32()),
-                    pa.array([chunk for _, _, chunk in rows], pa.binary()),
-                ],
-                schema=CHUNK_SCHEMA,
-            )
+            yield _batch(rows)
 
     def close(self) -> Iterator[pa.RecordBatch]:
         """Yield the rest, incomplete chunks included."""
@@ -72,3 +78,14 @@ class Outlet:
         slot, edge = target
         self._ready.append((slot, edge, to_chunk(self._waiting.pop(target))))
         self._sizes.pop(target)
+
+
+def _batch(rows: list[_Row]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([slot for slot, _, _ in rows], pa.int32()),
+            pa.array([edge for _, edge, _ in rows], pa.int32()),
+            pa.array([chunk for _, _, chunk in rows], pa.binary()),
+        ],
+        schema=CHUNK_SCHEMA,
+    )

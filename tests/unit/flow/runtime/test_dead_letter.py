@@ -54,6 +54,24 @@ def test_many_tuples_are_few_batches_of_bounded_size() -> None:
     assert max(each.nbytes for each in batches) < 2 * 1024 * 1024
 
 
+def test_a_long_error_is_whole_only_with_the_first_of_many_tuples() -> None:
+    count, error = 2_000, ValueError("x" * 3_000)
+    tuples = TupleBatch(pa.record_batch({"n": list(range(count))}), no_origin(count))
+
+    batches = list(dead_letters("dead", "count", tuples, error))
+
+    records = [row for each in batches for row in each.to_pylist()]
+    errors = [
+        len(header["value"])
+        for row in records
+        for header in row["headers"]
+        if header["key"] == "error"
+    ]
+    assert [json.loads(row["value"])["n"] for row in records] == list(range(count))
+    assert (errors[0], errors[-1]) == (2_000, 200)
+    assert sum(each.nbytes for each in batches) < 2 * 1024 * 1024
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "written"),
     [

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.flow.plan.window import CountWindow, TimeWindow
+from headrace.flow.plan.window import CountWindow, TimeWindow, Window
 from headrace.flow.plan.work import TaskContext, TupleSource, Work
 from headrace.flow.runtime.builtin.window_work import CountWindowWork, TimeWindowWork
 from headrace.flow.runtime.emission import Emission
@@ -68,3 +68,33 @@ def test_all_tuples_of_a_window_of_counts_become_dead_letters() -> None:
     work = CountWindowWork(raising, CountWindow(COUNT))
 
     assert lost_numbers(work, FIRST) == list(range(COUNT))
+
+
+def test_a_tuple_of_many_windows_of_time_is_one_dead_letter() -> None:
+    work = TimeWindowWork(raising, TimeWindow(2, slide_seconds=0.1, timestamp="at"))
+    middle = FIRST.slice(0, 1_250), FIRST.slice(1_250)
+
+    assert lost_numbers(work, *middle, LATER) == list(range(COUNT))
+
+
+def test_a_tuple_of_many_windows_of_counts_is_one_dead_letter() -> None:
+    work = CountWindowWork(raising, CountWindow(1_000, 10))
+    middle = FIRST.slice(0, 1_250), FIRST.slice(1_250)
+
+    assert lost_numbers(work, *middle) == list(range(COUNT))
+
+
+def test_a_tuple_is_a_dead_letter_of_the_first_window_that_raises() -> None:
+    calls: list[list[int]] = []
+
+    def raises_later(window: Window, _: Any) -> None:
+        numbers = window.tuples["n"].to_pylist()
+        if numbers not in calls:
+            calls.append(numbers)
+        if len(calls) in (2, 3):
+            raise RuntimeError("no")
+
+    work = CountWindowWork(raises_later, CountWindow(4, 2))
+
+    assert lost_numbers(work, FIRST.slice(0, 3), FIRST.slice(3, 5)) == [0, 1, 2, 3, 4, 5]
+    assert calls == [[0, 1], [0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7]]

@@ -1,7 +1,7 @@
 """Windows of one task, on its state.
 
 Rule 1: a window that raises is tried again. Then its tuples become dead letters, and the stream
-        goes on.
+        goes on. A tuple of several windows that raise becomes one dead letter: the first time.
 Rule 2: a window of time closes when the watermark passes its end. The watermark is the least, over
         all inputs, of the latest timestamp seen, less the lag; without a timestamp field it is the
         clock. It never goes back.
@@ -30,6 +30,8 @@ from headrace.flow.runtime.builtin.window_pieces import WindowPieces
 from headrace.flow.runtime.tuple_batch import TupleBatch
 
 _NEVER = -(2**62)
+_GIVEN_UP = "given up"
+"""The key of the end of the last window that raised: its tuples before that are dead letters."""
 
 OnWindow = Callable[[Window, Emit], None]
 
@@ -62,7 +64,21 @@ class WindowWork(Work):
     def cleanup(self) -> None:
         getattr(self.on_window, "cleanup", _nothing)()
 
-    def _fire(self, window: Window, whole: TupleBatch, emit: Any, context: TaskContext) -> None:
+    def _fire(
+        self,
+        window: Window,
+        end: int,
+        whole: TupleBatch,
+        positions: npt.NDArray[np.int64],
+        emit: Any,
+        context: TaskContext,
+    ) -> None:
+        """Call the bolt, or give up the window's tuples; see rule 1.
+
+        Args:
+            end: the time or the number that the window ends before.
+            positions: the time or the number of each tuple, in order.
+        """
         call: OnWindow = getattr(self.on_window, "execute", self.on_window)
         failure: Exception | None = None
         for _ in range(1 + context.retries):
@@ -78,7 +94,9 @@ class WindowWork(Work):
                     emit(columns, **options)
                 return
         assert failure is not None
-        emit.dead_letter(whole, failure)
+        given_up = int(np.searchsorted(positions, context.state.get(_GIVEN_UP, _NEVER)))
+        emit.dead_letter(whole.slice(given_up, whole.num_rows - given_up), failure)
+        context.state.put(_GIVEN_UP, end)
 
 
 class CountWindowWork(WindowWork):
@@ -106,7 +124,8 @@ class CountWindowWork(WindowWork):
                 start = max(first, end - length)
                 part = whole.slice(start - first, end - start)
                 new = part.columns.slice(max(0, part.num_rows - step))
-                self._fire(Window(part.columns, new), part, emit, context)
+                numbers = np.arange(start, end)
+                self._fire(Window(part.columns, new), end, part, numbers, emit, context)
         pieces.drop_before((arrived // step + 1) * step - length)
 
 
@@ -190,7 +209,7 @@ class TimeWindowWork(WindowWork):
             end = start + self.window.length_ms
             new = int(np.searchsorted(times[first:after], end - self.window.step_ms))
             window = Window(part.columns, part.columns.slice(new), start, end)
-            self._fire(window, part, emit, context)
+            self._fire(window, end, part, times[first:after], emit, context)
         step = self.window.step_ms
         pieces.drop_before((watermark // step + 1) * step - self.window.length_ms)
 
