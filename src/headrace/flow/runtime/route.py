@@ -93,7 +93,7 @@ def hashes(
     total = np.zeros(columns.num_rows, dtype=np.uint64)
     for name in names:
         encoded = columns.column(name).dictionary_encode()
-        values = encoded.dictionary.to_pandas()
+        values = _pandas(encoded.dictionary)
         if values.dtype == object:
             # Lists and maps do not hash; their text does.
             values = values.map(lambda each: each if isinstance(each, str | bytes) else str(each))
@@ -102,6 +102,14 @@ def hashes(
         with_null = np.append(of_values, np.uint64(0))
         total = total * np.uint64(31) + with_null[indices]
     return total
+
+
+def _pandas(values: pa.Array) -> pd.Series:
+    """Return values for hashing. Python has no date after the year 9999, but Arrow its text."""
+    try:
+        return values.to_pandas()
+    except (ValueError, OverflowError):
+        return values.cast(pa.string()).to_pandas()
 
 
 def _less_loaded(
