@@ -87,6 +87,7 @@ class Reconciliation:
     _seen: dict[tuple[str, int, str, int], None] = field(default_factory=dict)
     _first_ms: dict[tuple[str, str], int] = field(default_factory=dict)
     _begun: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
+    _first_sequence: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def add(self, records: Iterable[AuditRecord]) -> None:
         for each in records:
@@ -107,7 +108,12 @@ class Reconciliation:
     def _note_beginning(self, record: AuditRecord) -> None:
         whose = (record.topic, record.tier)
         self._first_ms[whose] = min(self._first_ms.get(whose, record.last_ms), record.last_ms)
-        if record.begins:
+        reader = (record.topic, record.instance)
+        first = self._first_sequence.setdefault(reader, record.sequence)
+        if len(self._first_sequence) > _MOST_SEEN:
+            del self._first_sequence[next(iter(self._first_sequence))]
+        # A reader that goes on after a restart has counted what lies before.
+        if record.begins and record.sequence <= first:
             begun = self._begun.setdefault(whose, {})
             at_ms = begun.get(record.bucket_ms, record.last_ms)
             begun[record.bucket_ms] = min(at_ms, record.last_ms)

@@ -109,6 +109,13 @@ def test_a_tier_that_is_started_again_is_held_to_what_it_counted_before() -> Non
     assert [row.lost for row in rows(*sent, before, again)] == [3, 5, 0]
 
 
+def test_a_reader_that_is_started_again_at_once_is_held_to_what_it_counted_before() -> None:
+    sent = record("producer", 5)
+    again = replace(record("flow", 2, sequence=3, last_ms=1), begins=True)
+    (row,) = rows(sent, record("flow", 3), again)
+    assert [(each.tier, each.percent) for each in row.tiers] == [("flow", 100.0)]
+
+
 def test_one_name_may_have_counts_of_several_buckets() -> None:
     newest, oldest = rows(record("producer", 3), record("producer", 4, bucket=1))
     assert (newest.sent, oldest.sent) == (4, 3)
